@@ -168,7 +168,7 @@ def asked(
     """Ask all questions; yield kind, answer, true value and its standard deviation of sampling."""
     questions = QUESTIONS[name]
     for (where,) in questions["counts"]:
-        yield "counts", answers.total(where, "people"), *truth.count(where)
+        yield "counts", answers.count(where, "people"), *truth.count(where)
     for by in questions["cells"]:
         table = answers.crosstab(by, None, family="each", margins=False, scope="people")
         for key, estimate in table:

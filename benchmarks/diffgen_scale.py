@@ -1,7 +1,7 @@
 """Time of publishing with DiffGen, compared with plain DuckDB SQL on the same Parquet file.
 
-The rows are copies of Adult's with some values exchanged, as for figure 5 of paper 003: 13
-attributes and the class, 15 specializations.
+The rows are copies of Adult's with some values exchanged, as for figure 5 of Mohammed et al.
+(2011): 13 attributes and the class, 15 specializations.
 
 Run as ``python -m benchmarks.diffgen_scale``. Both are measured alternately in the same run, so the
 ratio does not depend on the speed of the machine. Peak memory is measured in a separate process.

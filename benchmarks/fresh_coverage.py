@@ -96,7 +96,7 @@ class Asked:
             yield from self._slopes(formula)
 
     def _count(self, kind: str, where: str) -> Iterator[dict[str, Any]]:
-        pair = [self.answers.total(where, scope) for scope in SCOPES]
+        pair = [self.answers.count(where, scope) for scope in SCOPES]
         true = self.share * self.population.count(where)[0]
         yield self._line(kind, pair, self.people.count(where), true)
 

@@ -244,7 +244,7 @@ def ask(
         clauses.append(f"{quoted(x)} IS NULL")
     for clause in clauses:
         rows = truth.where(clause).n_rows
-        yield from told("count", lambda c=clause: answers.total(c, "people"),
+        yield from told("count", lambda c=clause: answers.count(c, "people"),
                         lambda _, r=rows: r, 2 * truth.n_rows, clause)  # fmt: skip
     yield from told(
         "cells",
@@ -258,7 +258,7 @@ def ask(
                     lambda key: _share(in_group(key), half), 1.0, "by")  # fmt: skip
     statistics: dict[str, tuple[Callable[[Floats], float], float]] = {
         "mean": (_mean, reach), "variance": (_variance, reach**2 / 4),
-        "sum": (lambda v: float(v.sum()), reach * truth.n_rows),
+        "total": (lambda v: float(v.sum()), reach * truth.n_rows),
     }  # fmt: skip
     for name, (compute, most) in statistics.items():
         for where in (None, asked.where, half):

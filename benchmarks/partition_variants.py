@@ -8,9 +8,9 @@ from the leaves, mean and standard error, for three kinds of splits and two kind
   smooth sensitivity (mentioned in section 3 of the paper); and in the middle of a region, which
   costs no budget;
 - noisy counts of leaves with half of epsilon; and N/2^d for a leaf of depth d, for which N must be
-  public (errata 001-6). The latter spends nothing on counts, so splits get all of epsilon. But then
-  neighbors differ by the replacement of a row, which leaves one path and enters another, so each
-  path gets half of epsilon.
+  public (errata qardaji-2012-6). The latter spends nothing on counts, so splits get all of epsilon.
+  But then neighbors differ by the replacement of a row, which leaves one path and enters another,
+  so each path gets half of epsilon.
 
 The smooth sensitivity of the median of sorted x in [low, high] is that of Nissim, Raskhodnikova and
 Smith (2007): max over k of exp(-beta k) max over t of x[m + t] - x[m + t - k - 1], beta =

@@ -1,8 +1,8 @@
 """Measurement of a paper's figures: measures every point, draws the figures, fills the page.
 
-``python -m benchmarks.papers 003`` measures one paper. ``--figures 3a 4`` selects figures, and
-``--draw`` draws saved points of ``docs/papers/data`` without measuring. The real tables must be
-under ``$HUSHTABLE_DATA`` or ``../shared/data``.
+``python -m benchmarks.papers mohammed-2011`` measures one paper. ``--figures 3a 4`` selects
+figures, and ``--draw`` draws saved points of ``docs/papers/data`` without measuring. The real
+tables must be under ``$HUSHTABLE_DATA`` or ``../shared/data``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import time
 from importlib import import_module
 
 from benchmarks.papers.drawing import drawn
-from benchmarks.papers.figure import PAGES, Figure, keep, kept
+from benchmarks.papers.figure import PAGES, Figure, keep, kept, page_of
 from benchmarks.papers.page import filled
 
 PAPERS = {
-    "000": ("columns_figures",),
-    "001": ("rps_figures_1_2_3", "rps_figures_4_5"),
-    "002": ("uncertain_figures",),
-    "003": ("diffgen_figures",),
-    "004": ("alpha_beta_figures",),
+    "li-2009": ("columns_figures",),
+    "qardaji-2012": ("rps_figures_1_2_3", "rps_figures_4_5"),
+    "aggarwal-2008": ("uncertain_figures",),
+    "mohammed-2011": ("diffgen_figures",),
+    "rastogi-2007": ("alpha_beta_figures",),
 }
 """Modules that measure the figures of each paper; each module lists them in `FIGURES`."""
 
@@ -43,9 +43,8 @@ def main() -> None:
     figures = kept(given.paper)
     for number, figure in figures.items():
         write(given.paper, number, figure)
-    page = PAGES / f"{given.paper}.md"
-    if page.exists():
-        page.write_text(filled(page.read_text(), figures))
+    page = page_of(given.paper)
+    page.write_text(filled(page.read_text(), figures))
 
 
 def write(paper: str, number: str, figure: Figure) -> None:

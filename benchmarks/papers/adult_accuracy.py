@@ -1,4 +1,4 @@
-"""Accuracy of a decision tree trained on a release of Adult: the protocol of paper 003.
+"""Accuracy of a decision tree trained on a release of Adult: as Mohammed et al. (2011).
 
 The data are the 45,222 complete rows, in ten random divisions: two thirds are published, one third
 is for the test. The tree is trained on the released rows, weighted by their published counts. It is

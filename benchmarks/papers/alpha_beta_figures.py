@@ -1,6 +1,6 @@
 """Figures 2 and 3 of Rastogi, Suciu and Hong: estimates against truth, and errors against FRAPP.
 
-Run by ``python -m benchmarks.papers 004``; needs Adult.
+Run by ``python -m benchmarks.papers rastogi-2007``; needs Adult.
 
 As in the paper: the 30,162 complete rows of Adult's training part, nine attributes with their
 active domains (m = 648,023,040), d = 10 n/m, gamma = 0.2, all selections of one, two or three

@@ -1,7 +1,7 @@
 """Figures 1 to 3 of Li and Li: noise against frequency, and rating prediction from releases.
 
-Run by ``python -m benchmarks.papers 000``. The paper uses Netflix's ratings, which are no longer
-available. MovieLens 1M and a generated data set of similar shape replace them.
+Run by ``python -m benchmarks.papers li-2009``. The paper uses Netflix's ratings, which are no
+longer available. MovieLens 1M and a generated data set of similar shape replace them.
 
 The protocol of the rating experiments
 --------------------------------------
@@ -17,11 +17,11 @@ The protocol of the rating experiments
   made afterwards and evaluated once. `max_values` = 6 was set before any error was known, and kept;
   1, 2, 4, 10 and 20 made little difference on the other split.
 - All experiments use the same model: `RatingModel()` with its defaults (rank 8).
-- Baselines: the average rating of each movie in the raw training data (unprotected, 000-13); the
-  model with biases only, on raw training data; and the model without training data, which has only
-  the folded-in ratings. The gain over this last baseline is the value of a release.
+- Baselines: the average rating of each movie in the raw training data (unprotected, li-2009-13);
+  the model with biases only, on raw training data; and the model without training data, which has
+  only the folded-in ratings. The gain over this last baseline is the value of a release.
 - Columns are chosen privately, with a fifth of the budget, from at most `max_values` ratings of
-  each person. The paper chose them from raw data (000-1).
+  each person. The paper chose them from raw data (li-2009-1).
 """
 
 from __future__ import annotations

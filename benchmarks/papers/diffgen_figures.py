@@ -1,7 +1,7 @@
 """Figures 3a, 3b, 4 and 5 of Mohammed et al. on Adult: accuracy of DiffGen, and its run time.
 
-Run by ``python -m benchmarks.papers 003``. See `benchmarks.papers.adult_accuracy` for the protocol.
-BA is a tree on raw rows, LA the most frequent class.
+Run by ``python -m benchmarks.papers mohammed-2011``. See `benchmarks.papers.adult_accuracy` for the
+protocol. BA is a tree on raw rows, LA the most frequent class.
 """
 
 from __future__ import annotations

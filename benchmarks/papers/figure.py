@@ -126,6 +126,12 @@ def _short(value: float) -> float:
     return float(f"{float(value):.{DIGITS}g}")
 
 
+def page_of(paper: str) -> Path:
+    """Return the page of a paper; its name continues with the method."""
+    (page,) = PAGES.glob(f"{paper}-*.md")
+    return page
+
+
 def kept(paper: str) -> dict[str, Figure]:
     """Read the saved figures of a paper."""
     path = PAGES / "data" / f"{paper}.json"

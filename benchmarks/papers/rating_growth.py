@@ -1,4 +1,4 @@
-"""Error of predicted ratings against the number of ratings, for paper 000 (not in the paper).
+"""Error of predicted ratings against the number of ratings (not in Li and Li 2009).
 
 ``python -m benchmarks.papers.rating_growth [MILLIONS ...]`` generates ratings of 500 movies with a
 known structure (`columns_figures.generate`). It publishes the training ratings at epsilon 5 and k

@@ -1,6 +1,6 @@
 """Figures 1 to 3 of the RPS paper: one attribute, clusters, and classifiers trained on Adult.
 
-Run by ``python -m benchmarks.papers 001``. Figure 3 needs Adult.
+Run by ``python -m benchmarks.papers qardaji-2012``. Figure 3 needs Adult.
 
 Figure 1: earth mover's distance between 10,000 normal points and the release. The paper prints the
 formula of W2 and writes W1; this is W1. Figure 2: purity of the regions, for 10,000 points from

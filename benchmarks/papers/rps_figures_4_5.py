@@ -1,6 +1,6 @@
 """Figures 4 and 5 of the RPS paper: degree sequences of its four graphs against epsilon.
 
-Run by ``python -m benchmarks.papers 001``; needs the graphs.
+Run by ``python -m benchmarks.papers qardaji-2012``; needs the graphs.
 
 Figure 4 is the Kolmogorov-Smirnov distance, figure 5 the earth mover's distance W1 between degree
 distributions (the paper prints the formula of W2 and writes W1). Panel (a) of the paper sets the
@@ -8,7 +8,7 @@ bound to the largest degree and panel (b) to n - 1. Both depend on the private g
 power of two and a privately chosen bound are included for comparison.
 
 "printed" is the mechanism as the paper describes it. It has NO GUARANTEE: it charges counts as if
-leaves were disjoint, with a sensitivity computed from the private graph (errata 001-1).
+leaves were disjoint, with a sensitivity computed from the private graph (errata qardaji-2012-1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Figures 1 to 8 of paper 002: query error and classification accuracy, by query size and by k.
+"""Figures 1 to 8 of Aggarwal (2008): query error and accuracy, by query size and by k.
 
-Run by ``python -m benchmarks.papers 002``. Query error is |S - S'| / S in percent, averaged over
-random boxes whose true count S is in a band (equation 22). Settings:
+Run by ``python -m benchmarks.papers aggarwal-2008``. Query error is |S - S'| / S in percent,
+averaged over random boxes whose true count S is in a band (equation 22). Settings:
 
 - ``exact``: the paper's (a noise level per record, k in expectation), answered by (21);
 - ``safe``: shared levels with cover, eta = 0.05, uniform noise, joined ends, answered with the

@@ -33,12 +33,12 @@ release
 # Counts, shares, means, quantiles and tables have 95% intervals that account for the noise.
 
 # %%
-print(release.share("smoker = 'yes'", of="age >= 18"))
+print(release.share("smoker = 'yes'", "age >= 18"))
 print(release.median("age", "diagnosis = 'diabetes'"))
 release.mean("age", by="diagnosis")
 
 # %%
-release.crosstab(["sex", "smoker"], margins=True)
+release.crosstab("sex", "smoker", margins=True)
 
 # %% [markdown]
 # ## Regress

@@ -31,8 +31,8 @@ from .privacy.guarantee import (
     Unit,
     compose,
 )
-from .privacy.ledger.decision import Decision
 from .privacy.ledger.ledger import Ledger
+from .privacy.ledger.records import Decision
 from .privacy.noise.sources import SecureNoise, SeededNoise
 from .publishing.publish import publish, publish_graph, publish_linked
 from .query.answers import Estimate

@@ -24,7 +24,7 @@ Each has ``problems``, a tuple of sentences; ``str()`` joins them, one per line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -41,6 +41,12 @@ class HushtableError(Exception):
     def __init__(self, problems: str | Iterable[str]) -> None:
         self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
         super().__init__("\n".join(self.problems))
+
+    @classmethod
+    def raise_if_any(cls, problems: Sequence[str]) -> None:
+        """Raise this error if there are problems."""
+        if problems:
+            raise cls(problems)
 
 
 class InvalidInput(HushtableError, ValueError):  # noqa: N818 - reads as what happened

@@ -433,11 +433,11 @@ def _posteriors() -> CheckResult:
 PAPER_CHECKS = tuple(
     SelfCheck("papers", name, look)
     for name, look in {
-        "000, release probabilities": _release_probabilities,
-        "001, regions and degrees": _partitions_and_degrees,
-        "002, scales of uncertain records": _uncertain_scales,
-        "003, budgets and exponents": _budgets,
-        "004, posteriors of a bounded adversary": _posteriors,
+        "Li and Li (2009), release probabilities": _release_probabilities,
+        "Qardaji and Li (2012), regions and degrees": _partitions_and_degrees,
+        "Aggarwal (2008), scales of uncertain records": _uncertain_scales,
+        "Mohammed et al. (2011), budgets and exponents": _budgets,
+        "Rastogi et al. (2007), posteriors of a bounded adversary": _posteriors,
     }.items()
 )
 

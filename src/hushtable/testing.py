@@ -183,7 +183,7 @@ def check_estimator(release: Release, example: Example) -> None:
     n_counted = example.table.num_rows if example.n_counted is None else example.n_counted
     everyone = release.count("TRUE")
     expect(
-        abs(everyone.value - n_counted) <= FAR * everyone.std + 1,
+        abs(everyone.value - n_counted) <= FAR * everyone.reach + 1,
         f"count('TRUE') is {everyone}; the table has {n_counted}",
     )
     for where in example.questions:

@@ -1,4 +1,4 @@
-"""The errors of paper 004, each with a test that fails if it returns; and attacks.
+"""The errors of Rastogi et al. (2007), each with a test that fails if it returns; and attacks.
 
 The attacks look at many tuples at once: tuples are treated independently of each other, so a table
 with half of a domain gives as many trials with t in the table as with t outside it.
@@ -146,7 +146,7 @@ def all_views(keep: Fraction, insert: Fraction, views: int) -> tuple[int, int]:
 
 
 def test_algorithm_4_with_the_noise_of_one_view_is_caught() -> None:
-    """004-2: rates that suffice for one view do not for two; a high rate makes the event common."""
+    """rastogi-2007-2: rates for one view do not suffice for two; a high rate makes it common."""
     keep, insert = Fraction(9, 10), Fraction(1, 10)
     found = lower_bound_of_epsilon(*all_views(keep, insert, 2))
     assert found > float(Ratios.of_one_view(keep=keep, insert=insert).epsilon) * 1.1
@@ -155,7 +155,7 @@ def test_algorithm_4_with_the_noise_of_one_view_is_caught() -> None:
 
 
 def test_algorithm_4_one_view_too_many_is_caught() -> None:
-    """004-2: shares that keep (d, gamma) for two views; a third one breaks it."""
+    """rastogi-2007-2: shares that keep (d, gamma) for two views; a third one breaks it."""
     d, gamma = Fraction(1, 10), Fraction(6, 10)
     insert = next(
         b
@@ -201,7 +201,7 @@ def algorithm_5_as_printed(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def test_algorithm_5_as_printed_is_caught() -> None:
-    """004-1: nearly everything published is true."""
+    """rastogi-2007-1: nearly everything published is true."""
     source = {"x": [3] * N + [2] * N}
     method = AlphaBeta(prior_factor=1, n_public=400, gamma="1/5", source=source)
     claimed = epsilon_of(method)
@@ -219,10 +219,10 @@ def test_algorithm_5_as_printed_is_caught() -> None:
         assert found > 0.65 * claimed  # the more likely class is protected slightly better
 
 
-# --- 004-2 to 004-12, exactly ---------------------------------------------------------------------
+# --- rastogi-2007-2 to rastogi-2007-12, exactly ---------------------------------------------------
 
 
-def test_004_2_how_many_views_the_printed_beta_allows() -> None:
+def test_rastogi_2007_2_how_many_views_the_printed_beta_allows() -> None:
     """Adult, printed beta = d/gamma: eight views are kept, the ninth breaks the negative bound."""
 
     def keeps(views: int, gamma: Fraction, insert: Fraction) -> tuple[bool, bool]:
@@ -241,13 +241,13 @@ def test_004_2_how_many_views_the_printed_beta_allows() -> None:
     assert float(twice.posterior(ADULT_D, "independent")) == pytest.approx(0.292, abs=5e-4)
 
 
-def test_004_2_independent_reruns() -> None:
+def test_rastogi_2007_2_independent_reruns() -> None:
     once = Ratios.of_one_view(keep=HALF, insert=ADULT_D / GAMMA)
     twice = Ratios(low=once.low**2, high=once.high**2)
     assert float(twice.posterior(ADULT_D, "independent")) == pytest.approx(0.956, abs=5e-4)
 
 
-def test_004_3_linking_observers() -> None:
+def test_rastogi_2007_3_linking_observers() -> None:
     keep, insert = solve(ADULT_D, GAMMA, "independent")
     near_one = Ratios.of_one_view(keep=keep, insert=insert)
     assert float(near_one.posterior(ADULT_D, "exclusive")) > 0.99
@@ -264,20 +264,20 @@ def test_004_3_linking_observers() -> None:
     assert Ratios.of_one_view(keep=HALF, insert=printed).keeps(ADULT_D, GAMMA, "exclusive")
 
 
-def test_004_4_epsilon_is_stated() -> None:
+def test_rastogi_2007_4_epsilon_is_stated() -> None:
     for insert, epsilon in ((ADULT_D / GAMMA, 5.37), (solve(ADULT_D, GAMMA, "exclusive")[1], 5.59)):
         (promise,) = AlphaBeta(alpha=HALF - insert, beta=insert).guarantee(SCHEMA)
         assert isinstance(promise, PureDP)
         assert float(promise.epsilon) == pytest.approx(epsilon, abs=5e-3)
 
 
-def test_004_5_an_exact_n_is_not_taken() -> None:
+def test_rastogi_2007_5_an_exact_n_is_not_taken() -> None:
     with pytest.raises(Exception, match="looks like an exact count"):
         AlphaBeta(prior_factor=10, n_public=30162, gamma="1/5")
     AlphaBeta(prior_factor=10, n_public=30_200, gamma="1/5")
 
 
-def test_004_6_a_coin_per_copy_would_break_it(tmp_path: Path) -> None:
+def test_rastogi_2007_6_a_coin_per_copy_would_break_it(tmp_path: Path) -> None:
     """Five copies of each tuple: published as often as single ones; false alarm 1e-6."""
     method = AlphaBeta(d="1/50", n_public=1, gamma="1/5")
     view = seen(method, np.repeat(EVERYONE, 5))
@@ -290,7 +290,7 @@ def test_004_6_a_coin_per_copy_would_break_it(tmp_path: Path) -> None:
     assert "distinct tuples" in (release.folder / "STATEMENT.md").read_text()
 
 
-def test_004_8_bernstein_where_theorem_4_4_fails() -> None:
+def test_rastogi_2007_8_bernstein_where_theorem_4_4_fails() -> None:
     """n = 1, r = 1, eps = 1e-6: the printed bound fails 6.6 times as often as it says."""
     coins = TwoRateCount(n_seen=1, n_items=1, low=Fraction(1, 100), high=HALF, most=1)
     low, high = coins.bernstein(1e-6)
@@ -314,7 +314,7 @@ def test_004_8_bernstein_where_theorem_4_4_fails() -> None:
             assert fails <= failure
 
 
-def test_004_11_the_printed_estimator_of_view_i_is_biased() -> None:
+def test_rastogi_2007_11_the_printed_estimator_of_view_i_is_biased() -> None:
     """True count 1000 over view 2 of 2: the printed one expects 1627."""
     s, b, q, n_domain = 0.5, 0.0023272320687857024, 1000, 10**6
     fade = math.exp(-0.5)
@@ -337,4 +337,4 @@ def proof() -> str:
 
 @pytest.mark.parametrize("number", [*range(1, 13)])
 def test_every_erratum_is_spoken_of(number: int) -> None:
-    assert f"004-{number}" in proof()
+    assert f"rastogi-2007-{number}" in proof()

@@ -193,7 +193,7 @@ def only_occupied(self: DomainMechanism, codes: Any, counts: Integers, noise: No
     [DiffGen(epsilon=1, specializations=9, score="max"), ContingencyTable(epsilon=1)],
     ids=lambda method: method.name,
 )
-def test_003_2_support_from_the_data_is_caught(method: Any, monkeypatch: Patch) -> None:
+def test_mohammed_2011_2_support_from_the_data_is_caught(method: Any, monkeypatch: Patch) -> None:
     monkeypatch.setattr(DomainMechanism, "add", only_occupied)
     assert_caught(attacked(method, 50))
 
@@ -228,7 +228,7 @@ def test_a_float_sampler_is_caught() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BestOf(ContingencyTable):
-    """Publish the best of several tries, judged by the private table (001-4, 003-3)."""
+    """Publish the best of several tries, judged by private data (mohammed-2011-3)."""
 
     tries: int = 2
 
@@ -249,7 +249,7 @@ class BestOfPlan(ContingencyTablePlan):
 
 
 @pytest.mark.parametrize(("tries", "n"), [(2, 200), (4, 50)])
-def test_001_4_choosing_the_best_try_is_caught(tries: int, n: int) -> None:
+def test_qardaji_2012_4_choosing_the_best_try_is_caught(tries: int, n: int) -> None:
     """The noise is so large that a single try is nearly uninformative."""
     assert_caught(attacked(BestOf(epsilon="1/10", tries=tries), n))
 
@@ -310,7 +310,7 @@ TEN = [[f"a{i}"] for i in range(10)]
 
 
 @pytest.mark.long
-def test_000_2_counting_records_without_a_value_is_caught(monkeypatch: Patch) -> None:
+def test_li_2009_2_counting_records_without_a_value_is_caught(monkeypatch: Patch) -> None:
     """Ten columns; a record may be in two of them.
 
     The 190 runs of the errata are for an event that is known in advance. Finding the event among
@@ -334,7 +334,7 @@ def test_000_2_counting_records_without_a_value_is_caught(monkeypatch: Patch) ->
 
 
 @pytest.mark.long
-def test_000_3_records_in_more_columns_than_allowed_are_caught(monkeypatch: Patch) -> None:
+def test_li_2009_3_records_in_more_columns_than_allowed_are_caught(monkeypatch: Patch) -> None:
     real = MemoryEngine.tuples
     monkeypatch.setattr(
         MemoryEngine,
@@ -352,7 +352,7 @@ def test_a_budget_that_columns_do_not_share_is_caught(monkeypatch: Patch) -> Non
 
 
 @pytest.mark.parametrize("long", [pytest.param(False, marks=pytest.mark.long), True])
-def test_000_1_a_choice_of_columns_that_is_not_paid_for_is_caught(
+def test_li_2009_1_a_choice_of_columns_that_is_not_paid_for_is_caught(
     long: bool, monkeypatch: Patch
 ) -> None:
     names = {"item": "movie", "value": "stars"} if long else {}
@@ -366,7 +366,7 @@ def test_000_1_a_choice_of_columns_that_is_not_paid_for_is_caught(
 
 
 @pytest.mark.long
-def test_003_1_missing_end_intervals_are_caught(monkeypatch: Patch) -> None:
+def test_mohammed_2011_1_missing_end_intervals_are_caught(monkeypatch: Patch) -> None:
     real = ClassTable.score_spans
 
     def without_ends(self: ClassTable, *asked: Any, **how: Any) -> ScoredSplits:
@@ -380,7 +380,7 @@ def test_003_1_missing_end_intervals_are_caught(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.long
-def test_003_5_a_sensitivity_that_is_too_small_is_caught(monkeypatch: Patch) -> None:
+def test_mohammed_2011_5_a_sensitivity_that_is_too_small_is_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Max, "sensitivity", lambda self, **_: Fraction(1, 4))
     method = DiffGen(epsilon=1, specializations=1, score="max", structure_share="19/20")
     assert_caught(attacked(method, 500))
@@ -402,7 +402,7 @@ def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
     ("wrong", "epsilon", "rows", "n"),
     [(1, 1, [(2, 1)], 250), (2, 2, [(1, 1), (2, 1), (2, 1)], 2250)],
 )
-def test_001_3_the_printed_weights_are_caught(
+def test_qardaji_2012_3_the_printed_weights_are_caught(
     wrong: int, epsilon: int, rows: list[Any], n: int, monkeypatch: Patch
 ) -> None:
     """Weights exp(epsilon q) for scores of sensitivity 2; one split gets nearly all of epsilon.
@@ -413,7 +413,7 @@ def test_001_3_the_printed_weights_are_caught(
     monkeypatch.setattr(GrowthRules, "sensitivity", wrong)
     method = Partition(epsilon=epsilon, budget="1/100", max_depth=1, test_from=1, column_share=0)
     pair = with_and_without(
-        case_of("partition").schema(method), "a cut that one more row makes rare (001-3)",
+        case_of("partition").schema(method), "a cut that one more row makes rare (qardaji-2012-3)",
         rows, [(1, 0)], Within("tree[0].cut", 1, 1),
     )  # fmt: skip
     assert_caught(attacked(method, n, pairs=[pair]))
@@ -434,7 +434,7 @@ def test_a_decreasing_score_treated_as_monotone_is_caught(monkeypatch: Patch) ->
 
 
 @pytest.mark.long
-def test_001_8_leaves_that_ignore_earlier_costs_are_caught(monkeypatch: Patch) -> None:
+def test_qardaji_2012_8_leaves_that_ignore_earlier_costs_are_caught(monkeypatch: Patch) -> None:
     """A test and a leaf both show the row: 0.754 and 0.0172, missed with probability below 1e-8.
 
     The cut is public, so that the leaf is always the same one.
@@ -453,7 +453,7 @@ def test_001_8_leaves_that_ignore_earlier_costs_are_caught(monkeypatch: Patch) -
         Within("tree[0].noisy_count", low=11), Within("data[['v0', 'v1'],+].noisy_count", low=6)
     )
     pair = with_and_without(
-        case_of("partition").schema(method), "even halves (001-8)",
+        case_of("partition").schema(method), "even halves (qardaji-2012-8)",
         [(0, 0)] * 5 + [(2, 1)] * 5, [(0, 0)], both,
     )  # fmt: skip
     assert_caught(attacked(method, 400, pairs=[pair]))
@@ -469,13 +469,13 @@ def test_half_the_sensitivity_is_caught(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.long
-def test_001_1_leaves_charged_as_if_parallel_are_caught(monkeypatch: Patch) -> None:
+def test_qardaji_2012_1_leaves_charged_as_if_parallel_are_caught(monkeypatch: Patch) -> None:
     method = Degrees(epsilon=1, max_degree=16, mechanism="partition")
     monkeypatch.setattr(Degrees, "sensitivity", lambda self, bound: 1)
     assert_caught(attacked(method, 575))
 
 
-def test_001_2_deleting_large_nodes_is_caught(monkeypatch: Patch) -> None:
+def test_qardaji_2012_2_deleting_large_nodes_is_caught(monkeypatch: Patch) -> None:
     def deleted(self: OrderedEdges, max_degree: int) -> Any:
         ends = np.concatenate((self.source, self.target))
         large = np.bincount(ends, minlength=self.n_nodes) > max_degree
@@ -526,7 +526,7 @@ def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:
     assert_caught(attacked(AlphaBeta(alpha="2/5", beta="1/10"), 800))
 
 
-def test_004_6_a_random_bit_for_every_copy_is_caught(monkeypatch: Patch) -> None:
+def test_rastogi_2007_6_a_random_bit_for_every_copy_is_caught(monkeypatch: Patch) -> None:
     """A tuple with five rows that is omitted only if all five rows are: 0.9 and 0.0313.
 
     Missed with probability below 1e-6.
@@ -577,7 +577,9 @@ def test_correct_counts_of_rows_are_not_accused() -> None:
 
 
 @pytest.mark.long
-def test_004_2_algorithm_4_with_the_noise_of_one_view_is_caught(monkeypatch: Patch) -> None:
+def test_rastogi_2007_2_algorithm_4_with_the_noise_of_one_view_is_caught(
+    monkeypatch: Patch,
+) -> None:
     monkeypatch.setattr(
         alpha_beta_module, "solve_repeated",
         lambda d, gamma, adversary, views: alpha_beta_module.solve(d, gamma, adversary),
@@ -639,7 +641,7 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
 
 
 def test_noise_levels_that_identify_the_record_are_caught(monkeypatch: Patch) -> None:
-    """002-1: every record has its own level."""
+    """aggarwal-2008-1: every record has its own level."""
     real = NoiseGrid.draw
 
     def own_levels(self: Any, finder: Any, groups: Any, shapes: Any) -> Any:

@@ -67,7 +67,7 @@ class Remembering:
         return self.engine.sizes(*arguments, **bounds)
 
 
-# --- 000-2: records without a value in a column -----------------------------------------------
+# --- li-2009-2: records without a value in a column -----------------------------------------------
 
 
 def sparse(n_columns: int, *, present: bool) -> tuple[pa.Table, Schema]:
@@ -120,7 +120,7 @@ def sums_above(n_columns: int, change: Callable[[Tuples], Tuples], runs: int) ->
 
 
 @pytest.mark.parametrize("n_columns", [10, 30])
-def test_000_2_the_loss_does_not_grow_with_the_number_of_columns(n_columns: int) -> None:
+def test_li_2009_2_the_loss_does_not_grow_with_the_number_of_columns(n_columns: int) -> None:
     assert loss_bound(*sums_above(n_columns, lambda t: t, 400), 400) <= EPSILON
     schema = sparse(n_columns, present=True)[1]
     names = [[f"a{i}"] for i in range(n_columns)]
@@ -128,12 +128,12 @@ def test_000_2_the_loss_does_not_grow_with_the_number_of_columns(n_columns: int)
     assert method.plan(schema).mechanism.epsilon == Fraction(1, 2)
 
 
-def test_000_2_counting_records_without_a_value_is_caught() -> None:
+def test_li_2009_2_counting_records_without_a_value_is_caught() -> None:
     """An event of about 0.43 and 0.027: missed with probability below 1e-5."""
     assert loss_bound(*sums_above(30, count_nothing_too, 900), 900) > EPSILON
 
 
-def test_000_2_no_engine_answer_has_an_empty_tuple() -> None:
+def test_li_2009_2_no_engine_answer_has_an_empty_tuple() -> None:
     table, schema = sparse(5, present=True)
     for max_groups in (1, 5):
         for engine in ("memory", "duckdb"):
@@ -144,7 +144,7 @@ def test_000_2_no_engine_answer_has_an_empty_tuple() -> None:
             assert answer.counts.sum() == 301
 
 
-# --- 000-3 and Theorem 7: one person in several columns ---------------------------------------
+# --- li-2009-3 and Theorem 7: one person in several columns ---------------------------------------
 
 N_PEOPLE, N_OWN = 1500, 10
 
@@ -199,7 +199,7 @@ def test_not_sharing_delta_among_columns_is_caught(monkeypatch: pytest.MonkeyPat
     assert people_shown(10) > MOST
 
 
-def test_000_3_not_bounding_columns_is_caught() -> None:
+def test_li_2009_3_not_bounding_columns_is_caught() -> None:
     class Unbounded:
         def __init__(self, engine: Engine) -> None:
             self.engine, self.schema = engine, engine.schema
@@ -210,7 +210,7 @@ def test_000_3_not_bounding_columns_is_caught() -> None:
     assert people_shown(2, Unbounded) > MOST
 
 
-# --- 000-1: the choice of the columns ----------------------------------------------------------
+# --- li-2009-1: the choice of the columns ---------------------------------------------------------
 
 
 def triangle(*, present: bool) -> tuple[pa.Table, Schema]:
@@ -249,20 +249,20 @@ def choices(runs: int) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def test_000_1_the_choice_of_columns_keeps_the_promise() -> None:
+def test_li_2009_1_the_choice_of_columns_keeps_the_promise() -> None:
     with_person, without = choices(1500)
     assert loss_bound(with_person, without, 1500) <= EPSILON
     assert loss_bound(1500 - with_person, 1500 - without, 1500) <= EPSILON
     assert 0 < without < 1500  # both choices occur
 
 
-def test_000_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_li_2009_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     for law in (Laplace, Gaussian):
         monkeypatch.setattr(law, "draw", lambda self, counts, noise: counts)
     assert loss_bound(*choices(100), 100) > EPSILON
 
 
-def test_000_1_pairs_change_by_at_most_their_sensitivity() -> None:
+def test_li_2009_1_pairs_change_by_at_most_their_sensitivity() -> None:
     draw = np.random.default_rng(shifted(0))
     for n_values in (1, 2, 5):
         items = [f"m{i}" for i in range(8)]

@@ -58,7 +58,7 @@ def index(graph: Graph, name: str) -> int:
     return place
 
 
-# --- 001-2: nodes above the bound are projected, not deleted -------------------------------------
+# --- qardaji-2012-2: nodes above the bound are projected, not deleted -----------------------------
 
 
 def crown(size: int, bound: int) -> Graph:
@@ -77,7 +77,7 @@ def deleted_degrees(graph: Graph, bound: int) -> np.ndarray:
     return degrees
 
 
-def test_001_2_deleting_large_nodes_is_caught_and_projecting_them_is_not() -> None:
+def test_qardaji_2012_2_deleting_large_nodes_is_caught_and_projecting_them_is_not() -> None:
     bound = 4
     method, graph = Degrees(epsilon=1, max_degree=bound), crown(40, bound)
 
@@ -95,7 +95,7 @@ def test_001_2_deleting_large_nodes_is_caught_and_projecting_them_is_not() -> No
     assert attack(n_isolated_after_projecting, graph, hub, n_runs=1500) <= 1
 
 
-# --- 001-1: leaf counts are charged together -----------------------------------------------------
+# --- qardaji-2012-1: leaf counts are charged together ---------------------------------------------
 
 BOUND = 64
 
@@ -115,7 +115,7 @@ def histogram(graph: Graph) -> np.ndarray:
     return np.bincount(graph.degrees(), minlength=BOUND + 1)
 
 
-def test_001_1_leaves_charged_as_if_parallel_are_caught() -> None:
+def test_qardaji_2012_1_leaves_charged_as_if_parallel_are_caught() -> None:
     graph = ladder()
     hub, starts = index(graph, "hub"), np.arange(0, BOUND + 1, 2)
     one, two = (np.add.reduceat(histogram(g), starts) for g in (graph, graph.without(hub)))
@@ -130,7 +130,7 @@ def test_001_1_leaves_charged_as_if_parallel_are_caught() -> None:
     assert attack(parallel, graph, hub, n_runs=500) > 1  # claimed: 1/2
 
 
-def test_001_1_the_tree_survives_the_same_attack() -> None:
+def test_qardaji_2012_1_the_tree_survives_the_same_attack() -> None:
     graph = ladder()
     hub = index(graph, "hub")
     with_hub, without_hub = histogram(graph), histogram(graph.without(hub))

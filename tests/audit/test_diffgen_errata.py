@@ -1,4 +1,4 @@
-"""The errors of paper 003, each with a test that fails if it returns; and attacks.
+"""The errors of Mohammed et al. (2011), each with a test that fails if it returns; and attacks.
 
 Attacks by sampling state a lower bound on epsilon with 1 - ALPHA confidence (Clopper and Pearson on
 both sides), so a false alarm has probability below 1e-6.
@@ -97,7 +97,7 @@ def attack(
     return max(bounds)
 
 
-# --- 003-1 and 003-6: where a split may be --------------------------------------------------------
+# --- mohammed-2011-1 and mohammed-2011-6: where a split may be ------------------------------------
 
 
 def split_above(limit: int) -> Event:
@@ -129,21 +129,23 @@ NEW_EXTREME = [*ROWS, (9, "F", "Y")]
 
 @both
 @every_score
-def test_003_1_a_new_extreme_value_makes_no_new_split_possible(
+def test_mohammed_2011_1_a_new_extreme_value_makes_no_new_split_possible(
     calibration: Any, score: Any
 ) -> None:
     method = DiffGen(epsilon=1, specializations=2, score=score, calibration=calibration)
     assert attack(method, NEW_EXTREME, ROWS, split_above(5)) <= 1
 
 
-def test_003_1_the_attack_finds_missing_end_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mohammed_2011_1_the_attack_finds_missing_end_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ClassTable, "score_spans", without_ends)
     method = DiffGen(epsilon=1, specializations=1, score="max")
     assert attack(method, NEW_EXTREME, ROWS, split_above(5), n=1500) > 1
 
 
 @every_score
-def test_003_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
+def test_mohammed_2011_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
     sizes = np.array([3, 3])
     made = module.make_score(score, sizes)
     column = SCHEMA.attributes["age"]
@@ -158,7 +160,7 @@ def test_003_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
         assert points == list(range(1, 10))
 
 
-# --- 003-2: empty groups --------------------------------------------------------------------------
+# --- mohammed-2011-2: empty groups ----------------------------------------------------------------
 
 
 def only_occupied(
@@ -184,7 +186,7 @@ FIXED = DiffGen(epsilon=1, specializations=10, score="max")  # splits everything
 
 
 @pytest.mark.parametrize("max_groups", [100_000, 3], ids=["all listed", "above a threshold"])
-def test_003_2_a_row_in_an_empty_group_does_not_stand_out(max_groups: int) -> None:
+def test_mohammed_2011_2_a_row_in_an_empty_group_does_not_stand_out(max_groups: int) -> None:
     method = DiffGen(epsilon=1, specializations=10, score="max", max_groups=max_groups)
 
     def positive(released: Released) -> bool:
@@ -196,21 +198,23 @@ def test_003_2_a_row_in_an_empty_group_does_not_stand_out(max_groups: int) -> No
     assert attack(method, WITH_FN, WITHOUT_FN, listed("F", "N"), positive) <= 1
 
 
-def test_003_2_the_attack_finds_empty_groups_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mohammed_2011_2_the_attack_finds_empty_groups_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(DomainMechanism, "add", only_occupied)
     assert attack(FIXED, WITH_FN, WITHOUT_FN, listed("F", "N"), n=100) > 1
 
 
-def test_003_2_all_groups_are_listed() -> None:
+def test_mohammed_2011_2_all_groups_are_listed() -> None:
     table = release(FIXED, ROWS, 1)[0].tables["data"]
     assert table.num_rows == 10 * 2 * 2
     assert table.column("noisy_count").to_numpy().min() < 0
 
 
-# --- 003-3: choosing h ----------------------------------------------------------------------------
+# --- mohammed-2011-3: choosing h ------------------------------------------------------------------
 
 
-def test_003_3_auto_sees_no_more_than_noisy_class_sizes() -> None:
+def test_mohammed_2011_3_auto_sees_no_more_than_noisy_class_sizes() -> None:
     source = inspect.getsource(module.DiffGenPlan.n_rounds)
     assert "histogram" not in source
     plan = DiffGen(epsilon=1).plan(SCHEMA)
@@ -220,12 +224,12 @@ def test_003_3_auto_sees_no_more_than_noisy_class_sizes() -> None:
     assert DiffGen(epsilon=1, score="max").plan(public).sizes_epsilon == 0
 
 
-# --- 003-4: what it adds up to --------------------------------------------------------------------
+# --- mohammed-2011-4: what it adds up to ----------------------------------------------------------
 
 
 @both
 @every_score
-def test_003_4_the_parts_add_up_and_the_promise_is_for_adding_or_removing(
+def test_mohammed_2011_4_the_parts_add_up_and_the_promise_is_for_adding_or_removing(
     calibration: Any, score: Any
 ) -> None:
     method = DiffGen(epsilon=1, specializations=3, score=score, calibration=calibration)
@@ -260,7 +264,7 @@ def structure_loss(exact: Callable[..., dict[Any, float]], eta: float, score: An
     [(oracle.tight, 1, 2), (oracle.paper, 2, 1 + 2 * 2)],
     ids=["tight", "paper"],
 )
-def test_003_4_max_keeps_its_budget_in_exact_arithmetic_and_not_with_too_large_an_exponent(
+def test_mohammed_2011_4_max_keeps_its_budget_exactly_and_not_with_too_large_an_exponent(
     exact: Callable[..., dict[Any, float]], factor: int, n_choices: int
 ) -> None:
     """Every outcome of two rounds, and an exponent of 3/2 of what a monotone score may have.
@@ -275,7 +279,7 @@ def test_003_4_max_keeps_its_budget_in_exact_arithmetic_and_not_with_too_large_a
     assert structure_loss(exact, 1.5 * single, oracle.max_score) > budget
 
 
-def test_003_4_total_variation_keeps_its_budget_in_exact_arithmetic() -> None:
+def test_mohammed_2011_4_total_variation_keeps_its_budget_in_exact_arithmetic() -> None:
     single, sensitivity = 0.4, TotalVariation().sensitivity(n_classes=2)
     eta = single / 2 / sensitivity
     assert structure_loss(oracle.tight, eta, oracle.total_variation) <= 2 * single
@@ -296,7 +300,7 @@ def test_an_attack_finds_a_sensitivity_that_is_too_small(monkeypatch: pytest.Mon
     assert attack(method, schema_rows, more, chose("sex"), n=1500) > share
 
 
-# --- 003-5: sensitivities, enumerated -------------------------------------------------------------
+# --- mohammed-2011-5: sensitivities, enumerated ---------------------------------------------------
 
 
 def tables(n_rows: int, size: int) -> NDArray[np.int64]:
@@ -320,7 +324,7 @@ def largest_change(score: Score, n_rows: int, size: int) -> tuple[int, int]:
     return low, high
 
 
-def test_003_5_information_gain_moves_by_one_bit_at_most() -> None:
+def test_mohammed_2011_5_information_gain_moves_by_one_bit_at_most() -> None:
     changes = [largest_change(InformationGain(), n, 3) for n in range(5)]
     changes += [largest_change(InformationGain(), n, n + 1) for n in range(4)]
     allowed = InformationGain().sensitivity(n_classes=16)
@@ -330,7 +334,7 @@ def test_003_5_information_gain_moves_by_one_bit_at_most() -> None:
     assert not InformationGain.monotone
 
 
-def test_003_5_the_diagonal_of_five() -> None:
+def test_mohammed_2011_5_the_diagonal_of_five() -> None:
     """The one case of five rows that the bound in diffgen.md leaves open."""
     before = np.zeros((6, 6), np.int64)
     before[range(5), range(5)] = 1
@@ -367,10 +371,10 @@ def test_total_variation_comes_close_to_its_bound() -> None:
     assert TotalVariation().of(after) - TotalVariation().of(before) == 3  # 4 n / (n + 1), floored
 
 
-# --- 003-7 and the document -----------------------------------------------------------------------
+# --- mohammed-2011-7 and the document -------------------------------------------------------------
 
 
-def test_003_7_raw_integers_are_published_beside_the_counts() -> None:
+def test_mohammed_2011_7_raw_integers_are_published_beside_the_counts() -> None:
     table = release(FIXED, ROWS, 1)[0].tables["data"]
     raw, shown = table.column("noisy_count").to_numpy(), table.column("count").to_numpy()
     assert raw.dtype == np.int64
@@ -381,7 +385,7 @@ def test_003_7_raw_integers_are_published_beside_the_counts() -> None:
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7])
 def test_every_erratum_is_answered_in_the_proof(number: int) -> None:
     proof = Path(module.__file__).with_suffix(".md").read_text()
-    assert f"003-{number}" in proof
+    assert f"mohammed-2011-{number}" in proof
 
 
 def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:

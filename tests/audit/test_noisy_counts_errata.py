@@ -54,11 +54,11 @@ def replace_divergence(
     )
 
 
-# --- 000-4: neighbors ---------------------------------------------------------------------------
+# --- li-2009-4: neighbors -------------------------------------------------------------------------
 
 
 @every_mechanism
-def test_000_4_the_promise_is_for_adding_or_removing(kind: str) -> None:
+def test_li_2009_4_the_promise_is_for_adding_or_removing(kind: str) -> None:
     promise = make(kind).guarantee(SCHEMA)[0]
     assert isinstance(promise, ApproxDP | PureDP)
     assert promise.neighbors == "add-remove"
@@ -66,7 +66,9 @@ def test_000_4_the_promise_is_for_adding_or_removing(kind: str) -> None:
 
 
 @both
-def test_000_4_replacing_needs_twice_epsilon_but_not_twice_delta(mechanism: CountMechanism) -> None:
+def test_li_2009_4_replacing_needs_twice_epsilon_but_not_twice_delta(
+    mechanism: CountMechanism,
+) -> None:
     worst = {
         factor: max(
             replace_divergence(mechanism, loses=loses, gains=gains, epsilon=factor)
@@ -80,7 +82,7 @@ def test_000_4_replacing_needs_twice_epsilon_but_not_twice_delta(mechanism: Coun
 
 
 @both
-def test_000_4_delta_is_met_only_where_a_new_outcome_appears(mechanism: CountMechanism) -> None:
+def test_li_2009_4_delta_is_met_only_where_a_new_outcome_appears(mechanism: CountMechanism) -> None:
     assert hockey_stick(mechanism, 10, 9) <= Fraction(1, 10**5) * ROUNDING
     assert hockey_stick(mechanism, 10, 9) >= Fraction(1, 10**5) * (1 - Fraction(1, 2**60))
     for count in (15, 25, 40):  # and the whole epsilon is used: a smaller one does not suffice
@@ -95,7 +97,7 @@ def test_000_4_delta_is_met_only_where_a_new_outcome_appears(mechanism: CountMec
         assert less > enough + Fraction(1, 10**9)
 
 
-# --- 000-5: which definition --------------------------------------------------------------------
+# --- li-2009-5: which definition ------------------------------------------------------------------
 
 
 def bad_mass(mechanism: CountMechanism, count: int, other: int, merge: dict[int, int]) -> float:
@@ -111,7 +113,7 @@ def bad_mass(mechanism: CountMechanism, count: int, other: int, merge: dict[int,
     return math.fsum(p for o, p in merged[0].items() if p > limit * merged[1].get(o, 0.0))
 
 
-def test_000_5_the_standard_definition_survives_what_definition_2_does_not() -> None:
+def test_li_2009_5_the_standard_definition_survives_what_definition_2_does_not() -> None:
     newest = max(TIGHT.mass(15))
     assert bad_mass(TIGHT, 15, 14, {}) == pytest.approx(1e-5)
     merge = {newest: newest - 1}
@@ -122,7 +124,7 @@ def test_000_5_the_standard_definition_survives_what_definition_2_does_not() -> 
 
 @both
 @pytest.mark.parametrize("width", [2, 5, 1000])
-def test_000_5_coarser_outcomes_keep_the_promise(
+def test_li_2009_5_coarser_outcomes_keep_the_promise(
     mechanism: OneSidedGeometric | ThresholdMatrix, width: int
 ) -> None:
     for count in range(8, 45, 3):
@@ -131,16 +133,16 @@ def test_000_5_coarser_outcomes_keep_the_promise(
             assert divergence <= mechanism.delta * ROUNDING
 
 
-def test_000_5_the_promise_says_which_definition() -> None:
+def test_li_2009_5_the_promise_says_which_definition() -> None:
     assert "standard definition" in (ApproxDP.__doc__ or "")
     assert "standard definition" in proof()
 
 
-# --- 000-6: a threshold is only a threshold -----------------------------------------------------
+# --- li-2009-6: a threshold is only a threshold ---------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["tight", "paper"])
-def test_000_6_the_threshold_is_not_sold_as_more(kind: str) -> None:
+def test_li_2009_6_the_threshold_is_not_sold_as_more(kind: str) -> None:
     promises = make(kind).guarantee(SCHEMA)
     assert [type(promise) for promise in promises] == [ApproxDP, Threshold]
     threshold = promises[1]
@@ -152,7 +154,7 @@ def test_000_6_the_threshold_is_not_sold_as_more(kind: str) -> None:
 
 
 @both
-def test_000_6_fewer_than_k_rows_are_never_published(mechanism: CountMechanism) -> None:
+def test_li_2009_6_fewer_than_k_rows_are_never_published(mechanism: CountMechanism) -> None:
     for count in range(10):
         assert mass_bounds(mechanism, count, 0) == (1, 1)
         assert mechanism.mass(count) == {0: 1.0}
@@ -162,14 +164,14 @@ def test_000_6_fewer_than_k_rows_are_never_published(mechanism: CountMechanism) 
     assert not eager.noisy(few, SecureNoise()).any()
 
 
-def test_000_6_pure_promises_no_threshold() -> None:
+def test_li_2009_6_pure_promises_no_threshold() -> None:
     assert [type(p) for p in make("pure").guarantee(SCHEMA)] == [PureDP]
 
 
-# --- 000-7 to 000-11: the matrix ----------------------------------------------------------------
+# --- li-2009-7 to li-2009-11: the matrix ----------------------------------------------------------
 
 
-def test_000_7_rows_of_the_matrix_sum_to_one() -> None:
+def test_li_2009_7_rows_of_the_matrix_sum_to_one() -> None:
     for count in (10, 11, 12, 20, 40):
         last = count + 5
         r = math.exp(-0.5)
@@ -182,7 +184,7 @@ def test_000_7_rows_of_the_matrix_sum_to_one() -> None:
     assert literal > 1e14
 
 
-def test_000_8_the_expected_count_is_the_corrected_one() -> None:
+def test_li_2009_8_the_expected_count_is_the_corrected_one() -> None:
     r = math.exp(-0.5)
     method = make("paper")
     for count in (10, 12, 15, 20, 40):
@@ -196,7 +198,7 @@ def test_000_8_the_expected_count_is_the_corrected_one() -> None:
     assert method.expected(15) == pytest.approx(1.836969e-3, rel=1e-6)
 
 
-def test_000_9_ninety_nine_percent_from_36_on_not_35() -> None:
+def test_li_2009_9_ninety_nine_percent_from_36_on_not_35() -> None:
     method = make("paper")
     assert method.release_probability(35) == pytest.approx(0.98002, abs=1e-5)
     assert method.release_probability(36) == pytest.approx(0.99265, abs=1e-5)
@@ -215,7 +217,7 @@ def test_000_9_ninety_nine_percent_from_36_on_not_35() -> None:
         ("ln(5)", "1e-5", 20, (29, 34, 36), 35),
     ],
 )
-def test_000_10_release_counts_are_stated_as_quantiles(
+def test_li_2009_10_release_counts_are_stated_as_quantiles(
     epsilon: str, delta: str, k: int, first: tuple[int, ...], printed: int
 ) -> None:
     method = make("paper", epsilon=epsilon, delta=delta, k=k)
@@ -230,7 +232,7 @@ def test_000_10_release_counts_are_stated_as_quantiles(
         assert method.release_probability(printed) < 0.01
 
 
-def test_000_11_the_likeliest_published_count_may_be_k() -> None:
+def test_li_2009_11_the_likeliest_published_count_may_be_k() -> None:
     def mode(count: int) -> int:
         mass = {j: p for j, p in make("paper").mass(count).items() if j}
         return max(mass, key=lambda j: mass[j])
@@ -239,10 +241,10 @@ def test_000_11_the_likeliest_published_count_may_be_k() -> None:
     assert mode(20) == 20
 
 
-# --- 000-12: absent tuples under pure -----------------------------------------------------------
+# --- li-2009-12: absent tuples under pure ---------------------------------------------------------
 
 
-def test_000_12_how_often_an_absent_tuple_appears() -> None:
+def test_li_2009_12_how_often_an_absent_tuple_appears() -> None:
     pure = make("pure")
     r = math.exp(-1)
     assert pure.release_probability(0) == pytest.approx(r / (1 + r), rel=1e-12)
@@ -254,7 +256,7 @@ def test_000_12_how_often_an_absent_tuple_appears() -> None:
     assert lines["absent tuples with a count above 0, at most about"] == 3
 
 
-def test_000_12_noise_of_scale_lambda_is_one_over_lambda_private_for_add_remove() -> None:
+def test_li_2009_12_noise_of_scale_lambda_is_one_over_lambda_private_for_add_remove() -> None:
     mechanism = make("pure", epsilon="1/2").count_mechanism(SCHEMA)
     assert isinstance(mechanism, TwoSidedGeometric)
     # Scale 2 for epsilon 1/2: half of it (2/lambda, for replace) would break the promise.
@@ -273,7 +275,7 @@ def proof() -> str:
 def test_the_proof_lists_every_repair() -> None:
     text = proof()
     for number in range(4, 13):
-        assert f"000-{number} " in text or f"000-{number})" in text
+        assert f"li-2009-{number} " in text or f"li-2009-{number})" in text
 
 
 # --- an attack ----------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def epsilon_seen(
     return found
 
 
-# --- 001-3: the sensitivity of quality (3) --------------------------------------------------------
+# --- qardaji-2012-3: the sensitivity of quality (3) -----------------------------------------------
 
 
 def tables(n_values: int, n_classes: int, most: int) -> Iterator[np.ndarray]:
@@ -77,7 +77,7 @@ def tables(n_values: int, n_classes: int, most: int) -> Iterator[np.ndarray]:
 
 
 @pytest.mark.parametrize(("n_values", "n_classes", "most"), [(2, 2, 4), (3, 2, 2), (2, 3, 2)])
-def test_001_3_and_8_scores_rise_by_0_to_their_sensitivity(
+def test_qardaji_2012_3_and_8_scores_rise_by_0_to_their_sensitivity(
     n_values: int, n_classes: int, most: int
 ) -> None:
     """Enumerate small tables, all cuts, and all ways to add a row."""
@@ -95,7 +95,7 @@ def test_001_3_and_8_scores_rise_by_0_to_their_sensitivity(
         assert rises == set(range(sensitivity + 1))
 
 
-def test_001_3_the_rules_use_these_sensitivities() -> None:
+def test_qardaji_2012_3_the_rules_use_these_sensitivities() -> None:
     assert ONE_LEVEL.plan(SCHEMA).rules.sensitivity == 3
     plain = Schema.from_dict({"name": "t", "columns": {
         "v": {"type": "integer", "low": 0, "high": 9}}})  # fmt: skip
@@ -119,7 +119,7 @@ def losses(factor: float) -> float:
     return worst
 
 
-def test_001_3_one_choice_keeps_its_budget_and_the_printed_one_does_not() -> None:
+def test_qardaji_2012_3_one_choice_keeps_its_budget_and_the_printed_one_does_not() -> None:
     assert losses(1 / 3) <= 1.0
     assert losses(1 / 2) > 1.4  # exp(epsilon q) as printed
     assert losses(1.0) > 2.5  # exp(epsilon q / Delta) with the Delta = 1/2 of quality (2)
@@ -147,13 +147,13 @@ def rare_cut(rules: GrowthRules) -> Callable[[Noise, bool], bool]:
     return event
 
 
-def test_001_3_the_audit_finds_nothing() -> None:
+def test_qardaji_2012_3_the_audit_finds_nothing() -> None:
     rules = ONE_LEVEL.plan(SCHEMA).rules
     assert epsilon_seen(split_after_v1(rules), SecureNoise(), alpha=ALPHA) <= 1
 
 
 @pytest.mark.parametrize("wrong", [1, 2])
-def test_001_3_the_audit_catches_the_printed_weights(
+def test_qardaji_2012_3_the_audit_catches_the_printed_weights(
     wrong: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sensitivity 2 in scores is exp(epsilon q); 1 is the Delta = 1/2 of quality (2).
@@ -167,7 +167,7 @@ def test_001_3_the_audit_catches_the_printed_weights(
     assert epsilon_seen(rare_cut(rules), SeededNoise(shifted(5)), alpha=AUDIT) > 2
 
 
-# --- 001-7: the class vote ------------------------------------------------------------------------
+# --- qardaji-2012-7: the class vote ---------------------------------------------------------------
 
 
 def majority_and_count(
@@ -200,18 +200,18 @@ def count_and_vote(exact: Integers, noise: Noise) -> tuple[int, bool]:
     return count, vote == 0
 
 
-def test_001_7_counts_by_class_pay_for_count_and_majority() -> None:
+def test_qardaji_2012_7_counts_by_class_pay_for_count_and_majority() -> None:
     seen = epsilon_seen(majority_and_count(our_leaf), SecureNoise(), alpha=ALPHA, n_runs=8000)
     assert seen <= 1
 
 
-def test_001_7_the_audit_catches_a_vote_that_was_not_paid_for() -> None:
+def test_qardaji_2012_7_the_audit_catches_a_vote_that_was_not_paid_for() -> None:
     """The event has probabilities 0.534 and 0.134: missed with probability below 1e-8."""
     event = majority_and_count(count_and_vote)
     assert epsilon_seen(event, SeededNoise(shifted(3)), alpha=AUDIT, n_runs=4000) > 1
 
 
-def test_001_7_the_classes_of_a_leaf_share_one_budget() -> None:
+def test_qardaji_2012_7_the_classes_of_a_leaf_share_one_budget() -> None:
     """One row is in one class, so each count may use the whole remaining budget of its path."""
     released = {}
     for epsilon in (1, 2):
@@ -224,16 +224,16 @@ def test_001_7_the_classes_of_a_leaf_share_one_budget() -> None:
     assert np.allclose(released[2], 1.0)
 
 
-# --- 001-4, 001-6, 001-8 --------------------------------------------------------------------------
+# --- qardaji-2012-4, qardaji-2012-6, qardaji-2012-8 -----------------------------------------------
 
 
-def test_001_4_nothing_is_tuned_on_the_data() -> None:
+def test_qardaji_2012_4_nothing_is_tuned_on_the_data() -> None:
     promise = ONE_LEVEL.guarantee(SCHEMA)
     assert promise == (PureDP(epsilon=2, unit=SCHEMA.unit, neighbors="add-remove"),)
-    assert "001-4" in proof()
+    assert "qardaji-2012-4" in proof()
 
 
-def test_001_6_the_number_of_rows_is_not_given_away() -> None:
+def test_qardaji_2012_6_the_number_of_rows_is_not_given_away() -> None:
     """Leaves of the same depth have different counts, whose sum is noisy."""
     schema = Schema.from_dict({"name": "t", "columns": {
         "v": {"type": "integer", "low": 0, "high": 63}}})  # fmt: skip
@@ -251,7 +251,7 @@ def test_001_6_the_number_of_rows_is_not_given_away() -> None:
 
 
 @pytest.mark.parametrize("split", ["median", "random-attribute", "midpoint"])
-def test_001_8_every_leaf_has_what_its_path_did_not_spend(split: str) -> None:
+def test_qardaji_2012_8_every_leaf_has_what_its_path_did_not_spend(split: str) -> None:
     schema = Schema.from_dict({"name": "t", "columns": {
         "a": {"type": "integer", "low": 0, "high": 19},
         "b": {"type": "categorical", "values": ["x", "y"]},
@@ -323,7 +323,7 @@ def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
     return event
 
 
-def test_001_8_tests_and_leaves_together_keep_the_promise() -> None:
+def test_qardaji_2012_8_tests_and_leaves_together_keep_the_promise() -> None:
     """The loss of this event is exactly epsilon, 2.
 
     Its probabilities are 0.533 and 0.072, so the lower bound is below 1.6 with probability 1e-7.
@@ -332,13 +332,13 @@ def test_001_8_tests_and_leaves_together_keep_the_promise() -> None:
     assert epsilon_seen(leaf_event(charged=True), SeededNoise(shifted(1)), alpha=AUDIT) > 1.6
 
 
-def test_001_8_the_audit_catches_leaves_that_forget_what_was_spent() -> None:
+def test_qardaji_2012_8_the_audit_catches_leaves_that_forget_what_was_spent() -> None:
     """The event has probabilities 0.626 and 0.034: missed with probability below 1e-8."""
     event = leaf_event(charged=False)
     assert epsilon_seen(event, SeededNoise(shifted(2)), alpha=AUDIT, n_runs=2000) > 2
 
 
-def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
+def test_qardaji_2012_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
     """The same cuts are possible whatever is present, and each leaves values on both sides."""
     axis = PartitionAxis("v", None, 101, False)
     for present in ([50], [0], [100], [0, 100], [], [3, 4, 5]):
@@ -354,7 +354,13 @@ def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
 
 def test_the_proof_speaks_of_every_mistake() -> None:
     text = proof()
-    for number in ("001-3", "001-4", "001-6", "001-7", "001-8"):
+    for number in (
+        "qardaji-2012-3",
+        "qardaji-2012-4",
+        "qardaji-2012-6",
+        "qardaji-2012-7",
+        "qardaji-2012-8",
+    ):
         assert number in text
 
 

@@ -99,7 +99,7 @@ def scores_of(rows: Integers, candidates: Sequence[ScoredTable], reach: int = 1)
     purse = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=reach)
     meter = PrivateMeasurer(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
-    meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
+    meter.choose("choice", candidates, k=1, share=Fraction(1, 2), stop=0)
     # Computed here, independently of the method: the tests below show that a unit does change a
     # score by this much, so a smaller number would break the promise.
     assert noise.how["sensitivity"] == reach * max(c.weight for c in candidates)
@@ -340,7 +340,7 @@ def test_the_sampler_is_that_mechanism() -> None:
     counts = np.zeros(4)
     for _ in range(20_000):
         budget.spent.clear()
-        chosen = meter.choose("choice", candidates, k=1, share=share, may_stop=True)
+        chosen = meter.choose("choice", candidates, k=1, share=share, stop=0)
         counts[chosen[0] if chosen else 3] += 1
     expected = probabilities(
         scores, float(budget.choice_epsilon(share)), max(c.weight for c in candidates)
@@ -358,8 +358,25 @@ def test_the_stop_rule_is_charged() -> None:
     hopeless = [
         ScoredTable(g, np.zeros(SIZES[g[0]] * SIZES[g[1]], np.int64), 10**6, 1) for g in PAIRS
     ]
-    assert meter.choose("choice", hopeless, k=1, share=Fraction(1, 3), may_stop=True) == []
+    assert meter.choose("choice", hopeless, k=1, share=Fraction(1, 3), stop=0) == []
     assert budget.left == Fraction(2, 3)
+
+
+def test_scores_kept_for_later_selections_are_paid_each_time() -> None:
+    # The same scores, with the sensitivity of those that can be selected; stopping is public.
+    draw = np.random.default_rng(shifted(8))
+    for reach in (1, 3):
+        rows, candidates = random_rows(draw, 40), random_candidates(draw)
+        exact = scores_of(rows, candidates, reach)
+        noise = ScoreNoise(shifted(0))
+        purse = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=reach)
+        meter = PrivateMeasurer(engine_of(rows, reach), noise, purse)
+        meter.read(PAIRS, {})
+        for offered in ([0, 2], [1], [2, 1, 0]):
+            meter.choose("c", candidates, k=1, share=Fraction(1, 9), offered=offered, stop=7)
+            assert noise.seen == [*(exact[place] for place in offered), 7]
+            assert noise.how["sensitivity"] == reach * max(candidates[p].weight for p in offered)
+        assert purse.left == Fraction(6, 9)
 
 
 # --- the cost of a release, from its published content --------------------------------------------
@@ -544,9 +561,9 @@ class Recorder(PrivateMeasurer):
         return self.transcript[-1]
 
     def measure(
-        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None, **how: bool
     ) -> NoisyTable:
-        self.transcript.append(super().measure(step, group, share, cells))
+        self.transcript.append(super().measure(step, group, share, cells, **how))
         return self.transcript[-1]
 
     def choose(self, step: str, candidates: Sequence[ScoredTable], **how: Any) -> list[int]:
@@ -567,7 +584,7 @@ class Player(PrivateMeasurer):
         return self._next("number of rows", share)
 
     def measure(
-        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+        self, step: str, group: Group, share: Fraction, cells: Integers | None = None, **how: bool
     ) -> NoisyTable:
         found: NoisyTable = self._next(step, share)
         assert found.group == group

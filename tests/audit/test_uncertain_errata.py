@@ -1,4 +1,4 @@
-"""The errata of paper 002, as attacks that succeed on the paper and fail on this version."""
+"""The errata of Aggarwal (2008), as attacks that succeed on the paper and fail on this version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def even(n: int, n_columns: int, seed: int = 7) -> np.ndarray:
 
 
 @pytest.mark.parametrize("model", ["gaussian", "uniform"])
-def test_002_1_the_papers_sigma_names_nearly_everybody(model: str) -> None:
+def test_aggarwal_2008_1_the_papers_sigma_names_nearly_everybody(model: str) -> None:
     method = Uncertain(k=10, model=model, levels="exact")
     assert isinstance(method.guarantee(schema(5))[0], NoGuarantee)
     found = likelihood_linkage(method, even(1000, 5), schema(5), SeededNoise(shifted(1)))
@@ -40,7 +40,7 @@ def test_002_1_the_papers_sigma_names_nearly_everybody(model: str) -> None:
     assert alone.top1_rate < 0.35
 
 
-def test_002_1_safe_levels_stay_near_the_promise() -> None:
+def test_aggarwal_2008_1_safe_levels_stay_near_the_promise() -> None:
     method = Uncertain(k=10, edges="wrap")
     assert method.guarantee(schema(5)) == (UncertainAnonymity(k=10, eta="1/20"),)
     found = likelihood_linkage(method, even(1000, 5), schema(5), SecureNoise())
@@ -52,7 +52,7 @@ def test_002_1_safe_levels_stay_near_the_promise() -> None:
     assert found.mean_posterior < 0.1 + 0.05
 
 
-def test_002_2_expectation_leaves_many_without_cover() -> None:
+def test_aggarwal_2008_2_expectation_leaves_many_without_cover() -> None:
     for model in ("gaussian", "uniform"):
         method = Uncertain(k=10, model=model, levels="safe", eta="expectation")
         promised = method.guarantee(schema(5))[0]
@@ -66,7 +66,7 @@ def test_002_2_expectation_leaves_many_without_cover() -> None:
     assert found.rank_quantiles["0.05"] == 1
 
 
-def test_002_3_local_noise_never_vanishes() -> None:
+def test_aggarwal_2008_3_local_noise_never_vanishes() -> None:
     rng = np.random.default_rng(shifted(5))
     values = np.column_stack((even(400, 1), rng.integers(0, 2, 400)))
     for levels in ("exact", "safe"):
@@ -76,7 +76,7 @@ def test_002_3_local_noise_never_vanishes() -> None:
         assert stds.min() > 0.01 / math.sqrt(12)
 
 
-def test_002_4_ten_times_the_diameter_is_no_bracket() -> None:
+def test_aggarwal_2008_4_ten_times_the_diameter_is_no_bracket() -> None:
     points = even(1000, 5) * math.sqrt(12)
     farthest = np.linalg.norm(points[:, None] - points[None, :50], axis=2).max(axis=0)[:50]
     at_ten = gaussian_anonymity(points, np.full(1000, 10 * farthest.max()))
@@ -85,7 +85,7 @@ def test_002_4_ten_times_the_diameter_is_no_bracket() -> None:
     assert np.all(np.isinf(gaussian_scales(points, np.full(1000, 500.5))))
 
 
-def test_002_5_duplicates_fit_with_certainty() -> None:
+def test_aggarwal_2008_5_duplicates_fit_with_certainty() -> None:
     points = np.repeat(even(20, 2), 5, axis=0)
     assert np.all(gaussian_anonymity(points, np.full(100, 1e-9)) == 5)
     assert np.all(gaussian_scales(points, np.full(100, 5.0)) == 0)

@@ -42,11 +42,11 @@ def questions(method: Method) -> Iterator[Question]:
     age, women = rows["age"], rows["sex"] == "F"
     yield lambda r: r.mean("age"), age.mean()  # type: ignore[misc]
     yield lambda r: r.mean("age", "sex = 'F'"), age[women].mean()  # type: ignore[misc]
-    yield lambda r: r.sum("age"), age.sum()  # type: ignore[misc]
+    yield lambda r: r.total("age"), age.sum()  # type: ignore[misc]
     yield lambda r: r.variance("age"), age.var(ddof=0)  # type: ignore[misc]
     yield lambda r: r.median("age"), float(np.sort(age)[(len(age) - 1) // 2])  # type: ignore[misc]
     yield lambda r: r.share("sex = 'F'"), women.mean()  # type: ignore[misc]
-    yield lambda r: r.total("sex = 'F'"), women.sum()
+    yield lambda r: r.count("sex = 'F'"), women.sum()
     difference = age[~women].mean() - age[women].mean()
     yield lambda r: r.regression("age ~ C(sex)")["C(sex)[M]"], difference
     if is_numeric(method):
@@ -72,6 +72,30 @@ def test_answers_hold_the_truth_or_are_refused(published: tuple[Method, Release]
         assert min(answer.privacy_std, answer.model_std, answer.sampling_std) >= 0
     assert answered  # counts, at least
     assert all(len(said) > 40 for said in refusals)  # states the reason
+
+
+def test_standard_deviations_agree_with_the_interval(published: tuple[Method, Release]) -> None:
+    """A user of value and std gets the interval, or there is no std."""
+    method, release = published
+    asked = [ask for ask, _ in questions(method)]
+    asked += [lambda r, w=w: r.count(w) for w in ("age < 33", "age >= 41 AND sex = 'F'", "age = 7")]  # type: ignore[misc]
+    for ask in asked:
+        try:
+            answer = ask(release)
+        except Refused:
+            continue
+        plain = answer.to_dict()
+        assert plain["support"] in ("measured", "tested", "untested")
+        sides = answer.high - answer.value, answer.value - answer.low
+        if answer.std is None:
+            assert plain["std"] is None
+            assert plain["model_std"] is None
+            skewed = abs(sides[0] - sides[1]) > 0.05 * sum(sides)
+            assert skewed or answer.support == "untested" or not np.isfinite(answer.reach)
+        else:
+            assert 1.96 * answer.std == pytest.approx(max(sides), rel=1e-4, abs=1e-12)
+            parts = np.hypot(answer.privacy_std, answer.model_std)
+            assert parts <= 1.05 * answer.std + 1e-9, answer
 
 
 def test_groups_have_a_table(published: tuple[Method, Release]) -> None:

@@ -1,4 +1,4 @@
-"""Counts of paper 004's example clauses over its example domain."""
+"""Counts of Rastogi et al. (2007)'s example clauses over its example domain."""
 
 from __future__ import annotations
 

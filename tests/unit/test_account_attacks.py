@@ -16,9 +16,17 @@ import pytest
 
 from hushtable.errors import BudgetExceeded
 from hushtable.privacy.composition import certified_share, concentrated_share
+from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
 from hushtable.privacy.ledger import storage as file
-from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
+from hushtable.privacy.ledger.budget import (
+    NOTHING,
+    Budget,
+    Concentrated,
+    Gaussian,
+    LedgerCap,
+    Loss,
+)
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.rational import log_lower, log_upper
 
@@ -61,12 +69,23 @@ class Adversary:
     delta that all of them together keep at EPSILON.
     """
 
-    def __init__(self, account: LedgerCap, leak: Fraction, *, rho_charged: Fraction = ALL) -> None:
+    def __init__(
+        self,
+        account: LedgerCap,
+        leak: Fraction,
+        *,
+        rho_charged: Fraction = ALL,
+        mu_squared_charged: Fraction = ALL,
+    ) -> None:
         answer, leaky = (
             Loss(
                 basic=loss.basic,
                 concentrated=Concentrated(
                     rho=loss.concentrated.rho * rho_charged, delta=loss.concentrated.delta
+                ),
+                gaussian=Gaussian(
+                    mu_squared=loss.gaussian.mu_squared * mu_squared_charged,
+                    delta=loss.gaussian.delta,
                 ),
             )
             for loss in (Loss.of(pure(STEP)), Loss.of(approx(STEP, leak)))
@@ -98,16 +117,14 @@ class Adversary:
         self._best, self._total, self._account = best, total, account
         self.value = best(0, 0, 0)[0]
 
-    def visited(self) -> set[tuple[bool, bool]]:
+    def visited(self) -> set[tuple[bool, ...]]:
         """Return which accounts admit the charges that the best strategy reaches."""
         found, seen, todo = set(), set(), [(0, 0, 0)]
         while todo:
             loss, n, m = todo.pop()
             total, what = self._total(n, m), self._best(loss, n, m)[1]
-            found.add((
-                self._account.basic.covers(total.basic),
-                self._account.concentrated.covers(total.concentrated),
-            ))  # fmt: skip
+            pairs = zip(self._account.limits, total.amounts, strict=True)
+            found.add(tuple(limit.covers(amount) for limit, amount in pairs))
             if what == "stop" or (loss, n, m) in seen:
                 continue
             seen.add((loss, n, m))
@@ -125,6 +142,15 @@ def with_shares(basic: Fraction, approximation: Fraction, conversion: Fraction) 
     )
 
 
+def with_gaussian(basic: Fraction, approximation: Fraction, conversion: Fraction) -> LedgerCap:
+    mu = gaussian_share(EPSILON, conversion)
+    return LedgerCap(
+        basic=Budget(epsilon=EPSILON, delta=basic),
+        gaussian=Gaussian(mu_squared=mu**2, delta=approximation),
+        mu=mu,
+    )
+
+
 def test_the_charges_are_what_the_mechanism_costs() -> None:
     assert log_lower(RATIO, bits=40) < STEP <= log_lower(RATIO, bits=40) + Fraction(1, 2**40)
 
@@ -136,11 +162,24 @@ def test_no_strategy_exceeds_the_cap(leak: Fraction) -> None:
     assert Adversary(shared, leak).value <= DELTA  # exact, in fractions
 
 
+@pytest.mark.parametrize("leak", [DELTA / 8, DELTA / 16])
+def test_no_strategy_exceeds_the_cap_with_gaussian_composition(leak: Fraction) -> None:
+    cap = Budget(epsilon=EPSILON, delta=DELTA)
+    beside = LedgerCap.mostly_gaussian(cap)
+    assert beside is not None
+    assert Adversary(beside, leak).value <= DELTA
+    # Many randomized responses lose epsilon**2 each, not (pi/2) epsilon**2; at that cost, the rule
+    # is nearly tight.
+    alone = with_gaussian(Fraction(0), Fraction(0), DELTA)
+    needed = Adversary(alone, DELTA, mu_squared_charged=Fraction(113 * 2, 355)).value
+    assert DELTA / 2 < needed <= DELTA
+
+
 def test_the_best_strategy_alternates_between_accounts_and_comes_close() -> None:
     """On some paths the best strategy satisfies one condition, on others the other."""
     account = with_shares(DELTA * 9 / 10, Fraction(0), DELTA / 10)
     adversary = Adversary(account, DELTA * 9 / 10)
-    assert {(True, False), (False, True)} <= adversary.visited()
+    assert {(True, False, False), (False, True, False)} <= adversary.visited()
     alone = Adversary(LedgerCap(basic=account.basic), DELTA * 9 / 10).value
     assert alone < adversary.value <= DELTA
     assert adversary.value > DELTA * Fraction(9, 10)
@@ -154,6 +193,11 @@ def test_slightly_wrong_rules_are_broken() -> None:
     shared = LedgerCap.shared(Budget(epsilon=EPSILON, delta=DELTA))
     assert shared is not None
     assert Adversary(shared, DELTA / 2, rho_charged=Fraction(1, 2)).value > DELTA
+    # The same delta for basic and Gaussian composition, or costs in mu**2 that are too low.
+    assert Adversary(with_gaussian(DELTA, Fraction(0), DELTA), DELTA).value > DELTA
+    assert Adversary(with_gaussian(Fraction(0), DELTA, DELTA), DELTA).value > DELTA
+    gaussian = with_gaussian(Fraction(0), Fraction(0), DELTA)
+    assert Adversary(gaussian, DELTA, mu_squared_charged=Fraction(1, 2)).value > DELTA
     # One step too many by basic composition.
     basic = Budget(epsilon=EPSILON + STEP, delta=DELTA)
     assert Adversary(LedgerCap(basic=basic), DELTA).value > DELTA

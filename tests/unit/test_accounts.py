@@ -1,16 +1,18 @@
-"""The ledger's two compositions: admitted charges, attacks, and ledgers of older formats."""
+"""The ledger's compositions: admitted charges, attacks, and ledgers of older formats."""
 
 from __future__ import annotations
 
 import json
 import random
 import sqlite3
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mpmath import mp
 
 from hushtable.errors import BudgetExceeded, HushtableError, LedgerError, ParameterError
 from hushtable.methods.quilt.quilt import Quilt
@@ -49,6 +51,11 @@ def approx(epsilon: Any, delta: Any) -> ApproxDP:
 def quilt(epsilon: Any, delta: Any) -> ApproxDP:
     epsilon, delta = Fraction(str(epsilon)), Fraction(str(delta))
     return ApproxDP(epsilon=epsilon, delta=delta, rho=concentrated_share(epsilon, delta), **ROW)
+
+
+def gaussian(epsilon: Any, delta: Any) -> ApproxDP:
+    epsilon, delta = Fraction(str(epsilon)), Fraction(str(delta))
+    return ApproxDP(epsilon=epsilon, delta=delta, mu=gaussian_share(epsilon, delta), **ROW)
 
 
 def cap(epsilon: Any, delta: Any = 0) -> Budget:
@@ -156,6 +163,98 @@ def test_many_more_releases_fit() -> None:
     assert fits(cap(3, "1e-5"), quilt("0.1", "1e-7")) >= 750
 
 
+def test_gaussian_composition_admits_more_releases_with_a_mu() -> None:
+    assert fits(cap(3, "1e-5"), gaussian(1, "1e-6")) == 9  # 9.2 with all of delta
+    assert fits(cap(10, "1e-6"), gaussian(1, "1e-9")) == 101  # 103.1 with all of delta
+    for limit, promise in ((cap(3, "1e-5"), (1, "1e-6")), (cap(10, "1e-6"), (1, "1e-9"))):
+        assert fits(limit, gaussian(*promise)) > fits(limit, quilt(*promise))
+
+
+def test_releases_of_other_kinds_fit_after_a_first_one_with_a_mu() -> None:
+    first = Loss.of(gaussian(1, "1e-6"))
+    account = LedgerCap.for_first(cap(3, "1e-5"), first)
+    assert account.mu
+    assert account.allows(first + Loss.of(pure(2)))  # by basic composition
+    assert not account.allows(first + Loss.of(pure("2.1")))
+    assert account.allows(first + Loss.of(approx("0.1", "6e-7")))  # by Gaussian composition
+    # Its delta exceeds what both accounts have left for promises without a mu.
+    assert not account.allows(first + Loss.of(approx("0.1", "7e-7")))
+
+
+def exact_delta(epsilon: Fraction, mu_squared: Fraction, pure: Counter[Fraction]) -> Any:
+    """Return the smallest delta at `epsilon` of Gaussian and pure mechanisms together.
+
+    The privacy loss of randomized response with odds e**x is x or -x, and no pure mechanism is
+    worse; Gaussian losses add up to one of variance mu**2. The sum over all signs is exact.
+    """
+    losses = {mp.mpf(0): mp.mpf(1)}
+    for x, n in pure.items():
+        size = mp.mpf(x.numerator) / x.denominator
+        up = mp.e**size / (1 + mp.e**size)
+        steps = [
+            (size * (2 * k - n), mp.binomial(n, k) * up**k * (1 - up) ** (n - k))
+            for k in range(n + 1)
+        ]
+        losses = {a + b: p * q for a, p in losses.items() for b, q in steps}
+    limit, mu = mp.mpf(epsilon.numerator) / epsilon.denominator, mp.sqrt(
+        mp.mpf(mu_squared.numerator) / mu_squared.denominator
+    )  # fmt: skip
+    total = mp.mpf(0)
+    for loss, chance in losses.items():
+        rest = limit - loss
+        if mu:
+            near, far = rest / mu - mu / 2, rest / mu + mu / 2
+            total += chance * (mp.ncdf(-near) - mp.e**rest * mp.ncdf(-far))
+        elif rest < 0:
+            total += chance * (1 - mp.e**rest)
+    return total
+
+
+def test_random_histories_stay_within_the_cap_by_an_independent_accountant() -> None:
+    """Whatever fits into an account keeps the cap by the exact distribution of privacy losses."""
+    draw, closest = random.Random(shifted(7)), 0.0  # noqa: S311 - made-up histories
+    kinds = {
+        "small": gaussian("0.3", "1e-7"), "one": gaussian(1, "1e-6"), "pure": pure("1/4"),
+        "weak": pure("1/20"), "leaky": approx("1/10", "1e-7"),
+    }  # fmt: skip
+    losses = {name: Loss.of(promise) for name, promise in kinds.items()}
+    for _ in range(25):
+        limit = cap(draw.choice([1, 2, 3, 6]), draw.choice(["1e-6", "1e-5"]))
+        some = draw.sample(sorted(kinds), draw.randint(1, 3))
+        account, total, n = None, NOTHING, Counter[str]()
+        while some:
+            name = draw.choice(some)
+            account = account or LedgerCap.for_first(limit, losses[name])
+            if account.allows(total + losses[name]):
+                total += losses[name]
+                n[name] += 1
+            else:
+                some.remove(name)
+                account = account if n else None
+        mu_squared = sum((n[m] * Fraction(kinds[m].mu) ** 2 for m in ("small", "one")), Fraction(0))
+        steps = Counter({kinds[m].epsilon: n[m] for m in ("pure", "weak", "leaky") if n[m]})
+        with mp.workdps(30):
+            leaked = 1 - (1 - mp.mpf("1e-7")) ** n["leaky"]
+            found = leaked + (1 - leaked) * exact_delta(limit.epsilon, mu_squared, steps)
+            share = float(found / (mp.mpf(limit.delta.numerator) / limit.delta.denominator))
+        assert share <= 1
+        closest = max(closest, share)
+    assert closest > 0.05  # some histories come close, so the check is not empty
+
+
+def test_ten_thousand_releases_stay_within_the_cap() -> None:
+    limit, each = cap(2, "1e-6"), gaussian("0.02", "1e-9")
+    account = LedgerCap.for_first(limit, Loss.of(each))
+    n = account.remaining_charges(NOTHING, Loss.of(each))
+    assert n > 10_000
+    total = sum((Loss.of(each) for _ in range(n)), start=NOTHING)
+    assert account.allows(total)
+    assert not account.allows(total + Loss.of(each))
+    with mp.workdps(30):
+        delta = exact_delta(limit.epsilon, n * Fraction(each.mu) ** 2, Counter())
+        assert 0.75 < float(delta / mp.mpf("1e-6")) < 0.8125  # the share that converts mu
+
+
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "3"])
 @pytest.mark.parametrize("delta", ["0", "1e-9", "1e-6", "3e-6", "1e-5"])
 def test_never_fewer_than_by_basic_composition(epsilon: str, delta: str) -> None:
@@ -167,7 +266,8 @@ def test_never_fewer_than_by_basic_composition(epsilon: str, delta: str) -> None
 
 
 def test_the_whole_cap_in_one_release_fits(tmp_path: Path) -> None:
-    for number, promise in enumerate([approx(3, "1e-5"), quilt(3, "1e-5"), pure(3)]):
+    whole = [approx(3, "1e-5"), quilt(3, "1e-5"), gaussian(3, "1e-5"), pure(3)]
+    for number, promise in enumerate(whole):
         book = Ledger.create(tmp_path / f"{number}", epsilon=3, delta="1e-5")
         assert book.quote([promise]).fits
         book.charge([promise], purpose="all")
@@ -290,7 +390,8 @@ def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
     rho = Loss.of(pure("1/5")).concentrated.rho
     assert rho > 2 * Loss.of(pure("1/10")).concentrated.rho - Fraction(1, 2**60)
     assert state.total.concentrated.rho == state.spent.concentrated.rho == rho
-    assert state.reserved == Loss()
+    assert state.reserved == NOTHING
+    assert state.total.gaussian == state.spent.gaussian == Loss.of(pure("1/5")).gaussian
 
 
 def test_a_voided_charge_does_not_fix_the_allocation_of_delta(tmp_path: Path) -> None:
@@ -349,7 +450,7 @@ def rows_of(path: Path) -> list[Any]:
     return rows
 
 
-@pytest.mark.parametrize("older", [1, 2, 3])
+@pytest.mark.parametrize("older", [1, 2, 3, 4])
 def test_ledgers_of_older_formats_are_refused(tmp_path: Path, older: int) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     connection = sqlite3.connect(book.path)
@@ -365,7 +466,10 @@ def test_ledgers_of_older_formats_are_refused(tmp_path: Path, older: int) -> Non
     "forged",
     [
         {"basic_delta": "1/100000"},  # more than delta in total
-        {"approximation_delta": "1/100000"},
+        {"zcdp_delta": "1/100000"},
+        {"mu": "1"},
+        {"mu": "1/10"},  # no share of delta converts it
+        {"mu_delta": "1/100000"},
         {"basic_delta": "-1/100000"},
         {"rho": "1"},
         {"rho": "-1"},

@@ -391,7 +391,7 @@ def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:
 
 
 def test_statement_contains_no_exact_count(tmp_path: Path) -> None:
-    """Releases of tables of different size differ only in the number of tuples (004-5)."""
+    """Releases of tables of different size differ only in the number of tuples (rastogi-2007-5)."""
     method = AlphaBeta(prior_factor=1, n_public=500, gamma="1/2")
     documents = []
     for n_rows in (411, 487):
@@ -679,7 +679,7 @@ def test_estimates_are_unbiased_by_exact_expectation(where: str) -> None:
 
 
 def test_estimates_of_later_views_are_unbiased_by_exact_expectation() -> None:
-    """View 2 of Algorithm 4 over all pairs of views of two tuples' fates (004-11)."""
+    """View 2 of Algorithm 4 over all pairs of views of two tuples' fates (rastogi-2007-11)."""
     schema, cells = grid(3), [(0,), (1,), (2,)]
     method = AlphaBeta(alpha="3/8", beta="1/8", views=2, view_rule="algorithm-4")
     table, s, b = {(0,), (1,)}, 0.5, 0.125

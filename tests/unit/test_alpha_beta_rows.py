@@ -87,7 +87,7 @@ def test_observers_learn_no_more_of_a_tuple_than_without_copies(adversary: str) 
 
 
 def test_a_coin_for_every_row_would_break_the_promise() -> None:
-    """004-6, because of duplicates: 1 - (1 - s)**c instead of a share of alpha."""
+    """rastogi-2007-6, because of duplicates: 1 - (1 - s)**c instead of a share of alpha."""
     law = AlphaBeta(d="1/100", n_public=1, gamma="1/5", max_copies=4).plan(SCHEMA).noise
     assert isinstance(law, UniformInsertions)
     keep = 1 - (1 - law.alpha - law.beta) ** 4
@@ -179,5 +179,5 @@ def test_a_release_answers_rows(tmp_path: Path) -> None:
     count = release.count("x < 1000")
     assert abs(count.unbiased - 3000) < 6 * count.privacy_std  # type: ignore[attr-defined]
     assert "rows" in count.notes[0]
-    total = release.sum("x", where="x < 1000")
+    total = release.total("x", where="x < 1000")
     assert abs(total.value - 3 * 499_500) < 6 * total.privacy_std

@@ -12,14 +12,15 @@ import pytest
 
 from hushtable import Release, publish
 from hushtable.datasets import sample, sample_schema
-from hushtable.errors import ParameterError, Refused
+from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods import METHODS, GeneralizeSuppress, Quilt
 from hushtable.query.answers.combine import _student, combine
-from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.estimator import Estimate, count_of
 from hushtable.query.answers.moments import fieller
 from hushtable.query.answers.regression import read_formula
-from hushtable.query.answers.table import EstimateTable, drawing
-from hushtable.schema import Schema
+from hushtable.query.answers.row_sums import SumEstimates
+from hushtable.query.answers.table import EstimateTable
+from hushtable.schema import Categorical, Integer, Schema
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +55,11 @@ def test_an_exact_release_gives_exact_answers(exact: Release) -> None:
     age = ages()
     for answer, truth in [
         (exact.mean("age"), age.mean()),
-        (exact.sum("age"), age.sum()),
+        (exact.total("age"), age.sum()),
         (exact.variance("age"), age.var()),
         (exact.mean("age", "sex = 'F'"), ages("F").mean()),
         (exact.share("sex = 'F'"), len(ages("F")) / len(age)),
-        (exact.total("sex = 'F'"), len(ages("F"))),
+        (exact.count("sex = 'F'"), len(ages("F"))),
     ]:
         assert isinstance(answer, Estimate)
         assert answer.value == pytest.approx(truth, rel=2e-3)
@@ -89,7 +90,7 @@ def test_the_two_scopes(exact: Release) -> None:
     age = ages()
     assert population.sampling_std == pytest.approx(age.std() / len(age) ** 0.5, rel=0.01)
     assert people.sampling_std == pytest.approx(population.sampling_std)
-    assert population.std == pytest.approx(population.sampling_std, rel=0.1)
+    assert population.reach / 1.96 == pytest.approx(population.sampling_std, rel=0.1)
     assert population.high - population.low > 10 * (people.high - people.low)
     assert (population.high - population.low) / 2 == pytest.approx(
         1.96 * population.sampling_std, rel=0.1
@@ -110,7 +111,7 @@ def test_groups_are_answered_one_by_one(release: Release) -> None:
 
 
 def test_a_cross_table_is_consistent_with_its_margins(release: Release) -> None:
-    table = release.crosstab(["sex", "smoker"], margins=True)
+    table = release.crosstab("sex", "smoker", margins=True)
     values = {key: estimate.value for key, estimate in table}
     for sex in ("F", "M", "all"):
         parts = sum(values[sex, smoker] for smoker in ("yes", "no", None))
@@ -132,8 +133,8 @@ def test_tables_of_answers_go_everywhere(release: Release) -> None:
     arrow = pa.table(table)  # through the stream
     assert arrow.column_names[:4] == ["sex", "value", "low", "high"]
     assert arrow["sex"].to_pylist() == ["F", "M"]
-    assert table.to_pandas().shape == (2, 8)
-    assert table.to_polars().shape == (2, 8)
+    assert table.to_pandas().shape == (2, 10)
+    assert table.to_polars().shape == (2, 10)
     assert table.to_csv().splitlines()[0].startswith("sex,value,low,high")
     assert str(table).splitlines()[0].startswith("| sex | mean of age |")
     assert "<table>" in table._repr_html_()
@@ -146,13 +147,173 @@ def test_texts_of_a_schema_cannot_run_in_a_spreadsheet_or_a_page() -> None:
     assert "\n'=cmd()" in table.to_csv()
     assert "<b>|x" not in table._repr_html_()
     assert "\\|x" in str(table)
-    assert "<b>" not in drawing(table)
+    assert "<b>" not in table.plot().svg
 
 
 def test_a_drawing_has_a_line_for_each_answer(release: Release) -> None:
     table = release.mean("age", by="region")
     assert isinstance(table, EstimateTable)
-    assert drawing(table).count("<circle") == len(table)
+    assert table.plot().svg.count("<circle") == len(table)
+
+
+def test_many_ordered_groups_become_lines_and_wide_intervals_are_cut(release: Release) -> None:
+    lines = release.crosstab("age", "sex").plot().svg
+    assert lines.count("<polyline") == 2
+    table = EstimateTable(
+        ("g",),
+        (("a",), ("b",), ("c",)),
+        tuple(
+            Estimate(value=v, low=v - 1, high=v + more, privacy_std=1.0, model_std=0.0, what="mean")
+            for v, more in ((3.0, 1.0), (5.0, 1.0), (4.0, 1e6))
+        ),
+    )
+    drawn = table.plot().svg
+    assert "An arrow marks" in drawn
+    assert "1,000,000" not in drawn
+    with pytest.raises(ParameterError, match="at most 200"):
+        EstimateTable(
+            ("g",), tuple((str(i),) for i in range(201)), table.estimates[:1] * 201
+        ).plot()
+
+
+def test_plots_are_written_once_and_only_as_svg(release: Release, tmp_path: Path) -> None:
+    drawn = release.count("age >= 40").plot()
+    assert drawn._repr_svg_().startswith("<svg")
+    drawn.save(tmp_path / "one.svg")
+    assert (tmp_path / "one.svg").read_text() == drawn.svg
+    for name in ("one.svg", "one.png"):
+        with pytest.raises(ParameterError):
+            drawn.save(tmp_path / name)
+
+
+def test_a_release_says_what_it_is_and_how_to_ask(release: Release) -> None:
+    for text in (repr(release), release._repr_html_()):
+        for part in ("clinic visits", "quilt", "epsilon = 5", "diagnosis", "describe()"):
+            assert part in " ".join(text.split())
+    assert release.columns == ("age", "sex", "region", "smoker", "diagnosis")
+    assert repr(release.count("sex = 'F'")).startswith(str(release.count("sex = 'F'")))
+    assert "more rows" in repr(release.crosstab("age"))
+
+
+def test_a_description_has_the_answers_of_single_questions(release: Release) -> None:
+    described = release.describe()
+    assert tuple(described.columns) == release.columns
+    assert described["age"]["median"].value == release.median("age").value
+    assert described["sex"]["F"].value == release.count(by="sex")["F"].value
+    assert described["smoker"]["(missing)"].value == release.count(by="smoker")[None].value
+    assert "0 to 99" in str(described)
+    assert "<table>" in described._repr_html_()
+    assert set(described.to_pandas()["column"]) == set(release.columns)
+    with pytest.raises(ParameterError, match="'agee' is not published"):
+        release.describe("agee", "sex")
+
+
+def test_a_release_of_counts_only_is_described(exact: Release) -> None:
+    assert exact.describe("sex")["sex"]["F"].value == len(ages("F"))
+
+
+def test_all_counts_agree(release: Release) -> None:
+    cells = release.crosstab("sex", "smoker")
+    assert release.count(by=("sex", "smoker")).keys == cells.keys
+    assert release.count(by="sex", where="age >= 40")["F"].value == pytest.approx(
+        release.count("age >= 40 AND sex = 'F'").value
+    )
+    population = release.count("age >= 40", scope="population")
+    assert population.high - population.low > release.count("age >= 40").high - population.value
+
+
+def test_empty_cells_are_zero() -> None:
+    tiny = np.array([3e-36, 5.0, 5.0])
+    sums = SumEstimates(tiny, np.zeros((3, 3)), np.zeros((3, 3)))
+    assert count_of(sums, 0, 5.0, scope="people").value == 0
+
+
+def test_rows_go_to_other_tools(release: Release, tmp_path: Path) -> None:
+    rows = release.frame()
+    assert pa.table(release).equals(rows)
+    assert release.to_arrow(n=3, seed=1).num_rows == 3
+    assert release.to_pandas(where="sex = 'F'")["sex"].eq("F").all()
+    assert release.to_polars().shape == (rows.num_rows, rows.num_columns)
+
+
+def test_workbooks_have_numbers_and_no_formulas(exact: Release, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    one = Estimate(value=1.5, low=-math.inf, high=2.0, privacy_std=1.0, model_std=0.0, notes=("n",))
+    EstimateTable(("g",), (("=1+1\x07",),), (one,)).to_excel(tmp_path / "answer.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "answer.xlsx")
+    assert [cell.value for cell in book["answer"][2]][:4] == ["=1+1", 1.5, None, 2]
+    assert book["answer"]["A2"].data_type == "s"
+    assert book["notes"]["A3"].value == "n"
+    exact.to_excel(tmp_path / "rows.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "rows.xlsx", read_only=True)
+    assert book.sheetnames == ["rows", "columns", "promise"]
+    assert len(list(book["rows"].rows)) == exact.n_rows + 1
+    for name in ("rows.xlsx", "rows.xls"):
+        with pytest.raises(ReleaseError):
+            exact.to_excel(tmp_path / name)
+
+
+# --- SQL ------------------------------------------------------------------------------------------
+
+
+def test_sql_asks_the_same_questions(release: Release) -> None:
+    table = release.sql("SELECT sex, avg(age) FROM release WHERE age >= 18 GROUP BY sex")
+    other = release.mean("age", "age >= 18", by="sex")
+    assert table.keys == other.keys
+    assert [e.value for e in table.estimates] == [e.value for e in other.estimates]
+    both = release.sql("select count(*) as n, sum(age), median(age) from release group by sex")
+    assert both.by == ("sex", "statistic")
+    assert both["F", "n"].value == release.count(by="sex")["F"].value
+    assert both["M", "sum(age)"].value == release.total("age", by="sex")["M"].value
+    assert both["M", "median(age)"].value == release.median("age", by="sex")["M"].value
+    assert release.sql("select quantile_disc(age, 0.9) from release").value == (
+        release.quantile("age", 0.9).value
+    )
+    assert release.sql("select var_pop(age) from release").value == release.variance("age").value
+    assert release.sql("select count(smoker) from release where sex = 'F'").value == (
+        release.count("smoker IS NOT NULL AND sex = 'F'").value
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("select * from release", "to_pandas"),
+        ("select sex from release group by sex", "nothing is computed"),
+        ("select sex, avg(age) from release", "must be in GROUP BY"),
+        ("select distinct avg(age) from release", "DISTINCT"),
+        ("select avg(distinct age) from release", "cannot be answered"),
+        ("select count(distinct sex) from release", "cannot be answered"),
+        ("select avg(age) filter (where sex = 'F') from release", "cannot be answered"),
+        ("select avg(age) over () from release", "cannot be answered"),
+        ("select avg(age + 1) from release", "cannot be answered"),
+        ("select stddev(age), max(age) from release", "'STDDEV.age.' and 'MAX.age.'"),
+        ("select quantile_cont(age, 0.5) from release", "cannot be answered"),
+        ("select avg(age) from release group by sex having count(*) > 3", "HAVING"),
+        ("select avg(age) from release group by sex order by 1", "sort the answer"),
+        ("select avg(age) from release group by sex limit 3", "LIMIT"),
+        ("select avg(age) from release group by all", "GROUP BY"),
+        ("select avg(age) from release group by rollup(sex)", "GROUP BY"),
+        ("select avg(age) from release group by 1", "GROUP BY"),
+        ("select avg(age) from release, other", "joins"),
+        ("select avg(age) from other", "FROM release"),
+        ("select avg(age) from release r", "FROM release"),
+        ("select avg(age) from release using sample 3", "not supported|FROM release"),
+        ("select avg(age) from (select * from release)", "FROM release"),
+        ("with x as (select 1) select avg(age) from release", "WITH"),
+        ("select avg(age) from release qualify 1 = 1", "QUALIFY"),
+        ("select avg(age) from release union select 1", "UNION"),
+        ("drop table release", "DROP"),
+        ("select avg(age) from release; drop table release", "not allowed"),
+        ("select avg(age) from release -- where", "comments"),
+        ("select avg(age) from release where age = (select 1)", "not allowed"),
+        ("select avg(", "cannot be parsed"),
+        ("", "cannot be parsed"),
+    ],
+)
+def test_other_sql_is_refused_with_the_reason(exact: Release, query: str, reason: str) -> None:
+    with pytest.raises(HushtableError, match=reason):
+        exact.sql(query)
 
 
 def test_what_is_not_known_is_none_in_json() -> None:
@@ -218,6 +379,15 @@ def test_a_quantile_is_between_0_and_1(release: Release, probability: object) ->
 def test_formulas_that_cannot_be(release: Release, formula: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         release.regression(formula)
+
+
+def test_the_number_of_coefficients_is_limited() -> None:
+    columns = {
+        "y": Integer(type="integer", low=0, high=9),
+        "g": Categorical(type="categorical", values=[str(n) for n in range(101)]),
+    }
+    with pytest.raises(ParameterError, match="has 101 coefficients; at most 100"):
+        read_formula("y ~ C(g)", columns)
 
 
 def test_a_formula_takes_any_name() -> None:

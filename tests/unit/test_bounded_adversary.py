@@ -148,7 +148,7 @@ def test_half_is_the_best_share_to_keep() -> None:
     ("keep", "insert"), [("1/2", "1/400"), ("1/2", "1/4"), ("9/10", "3/5"), ("1/10", "1/11")]
 )
 def test_ratios_of_several_views_by_enumeration(views: int, keep: str, insert: str) -> None:
-    """All patterns of a tuple over the views of Algorithm 4, by its definition (004-2)."""
+    """All patterns of a tuple over the views of Algorithm 4, by its definition (rastogi-2007-2)."""
     s, b = Fraction(keep), Fraction(insert)
     fade = exp_bounds(Fraction(-1, views), 300)[0]
     found = []

@@ -60,13 +60,13 @@ class TestParameters:
                      "similarity is 'phi2'"):  # fmt: skip
             assert part in text, part
 
-    def test_there_is_no_way_to_choose_columns_without_budget(self) -> None:  # 000-1
+    def test_there_is_no_way_to_choose_columns_without_budget(self) -> None:  # li-2009-1
         with pytest.raises(ParameterError, match="neither columns nor clusters"):
             Columns(**BASIC)
         with pytest.raises(ParameterError, match="costs budget"):
             Columns(**BASIC, clusters=[2], schema_share=0)
 
-    def test_max_columns_is_not_taken_from_the_data(self) -> None:  # 000-3
+    def test_max_columns_is_not_taken_from_the_data(self) -> None:  # li-2009-3
         with pytest.raises(TypeError, match="max_columns"):
             Columns(epsilon=1, delta="1e-6", k=5, columns=[["age"]])  # type: ignore[call-arg]
 
@@ -107,20 +107,23 @@ class TestPlan:
             ({"max_columns": 3}, 3),
             ({"max_columns": 9}, 4),  # four values affect four columns
             ({"max_columns": 9, "max_values": 2}, 2),
-            ({"max_columns": 9, "max_values": 2, "columns": one + one}, 4),  # copies count, 000-3
+            (
+                {"max_columns": 9, "max_values": 2, "columns": one + one},
+                4,
+            ),  # copies count, li-2009-3
             ({"max_columns": 9, "max_values": 1, "columns": (), "clusters": [2, 3]}, 2),
         ):
             method = Columns(**{**LONG, "columns": one, **parameters})
             assert method.plan(schema).n_touched == touched
 
-    def test_a_copy_of_a_column_costs_as_much_as_another_column(self) -> None:  # 000-3
+    def test_a_copy_of_a_column_costs_as_much_as_another_column(self) -> None:  # li-2009-3
         table = sample_schema()
         twice = Columns(**BASIC, columns=[["age"], ["age"]]).plan(table).mechanism
         both = Columns(**BASIC, columns=[["age"], ["sex"]]).plan(table).mechanism
         once = Columns(**BASIC, columns=[["age"]]).plan(table).mechanism
         assert twice.epsilon == both.epsilon == once.epsilon / 2 == 1
 
-    def test_the_number_of_columns_does_not_change_the_noise(self) -> None:  # 000-2
+    def test_the_number_of_columns_does_not_change_the_noise(self) -> None:  # li-2009-2
         schema = ratings_schema(60)
         few = Columns(**LONG, columns=[[f"m{i}"] for i in range(6)]).plan(schema).mechanism
         many = Columns(**LONG, columns=[[f"m{i}"] for i in range(60)]).plan(schema).mechanism
@@ -330,7 +333,7 @@ class TestRelease:
 def test_nothing_of_the_choice_of_columns_goes_without_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Supports, agreements and differences get noise, and only noisy ones are used (000-1)."""
+    """Supports, agreements and differences get noise, and only noisy ones are used (li-2009-1)."""
     far, noised = 10_000, []
 
     def draw(self: Mechanism, counts: Any, noise: Any) -> Any:

@@ -11,10 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hushtable import Decision, Ledger, NoisyCounts, PureDP, Release, Schema, Unit, publish
+from hushtable import Decision, Ledger, NoisyCounts, Release, Schema, Unit, publish
 from hushtable.errors import ParameterError
-from hushtable.privacy.ledger import storage as file
-from hushtable.privacy.ledger.records import digest_of
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 SCHEMA = Schema.parse(
@@ -115,56 +113,3 @@ def test_a_record_whose_decision_was_edited_is_noticed(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(Exception, match="record 0 was edited"):
         Ledger.open(book.path)
-
-
-# --- ledgers from before --------------------------------------------------------------------------
-
-# As written by the first version of format 4, without decisions.
-BEFORE = [
-    '{"allow_uncounted":false,"delta":"1/100000","epsilon":"3","format":4,"kind":"init","name":'
-    '"patients","neighbors":"add-remove","salt":"162ca2f403e22e003dcb119ea38c988c","seq":0,"table":'
-    'null,"time":"2026-11-16T12:25:09.655195+00:00","unit":{"column":null,"kind":"row","max_rows":'
-    "null}}",
-    '{"allocation":{"alpha":"1095685/131072","approximation_delta":"1/400000","basic_delta":"1/200000",'
-    '"rho":"7168267416206713/36028797018963968"},"guarantees":[{"epsilon":"1","family":"pure-dp",'
-    '"neighbors":"add-remove","unit":{"column":null,"kind":"row","max_rows":null}}],"kind":"charge",'
-    '"purpose":"wrong file","reservation":null,"salt":"58e772823b63d0910b1971af0f2aa5ab",'
-    '"same_people":null,"seq":1,"table":null,"time":"2026-11-16T12:25:09.701105+00:00"}',
-    '{"entry":1,"kind":"void","reason":"nothing came out","salt":'
-    '"0a9c973c2e5c014ab1bdd7d5d4fd7208","seq":2,"time":"2026-11-16T12:25:09.767090+00:00"}',
-    '{"allocation":{"alpha":"1095685/131072","approximation_delta":"1/400000","basic_delta":"1/200000",'
-    '"rho":"7168267416206713/36028797018963968"},"guarantees":[{"epsilon":"1/2","family":'
-    '"pure-dp","neighbors":"add-remove","unit":{"column":'
-    'null,"kind":"row","max_rows":null}}],"kind":"charge","purpose":"yearly table","reservation":'
-    'null,"salt":"f072de200712858522341141d8694835","same_people":null,"seq":3,"table":null,"time":'
-    '"2026-11-16T12:25:09.819238+00:00"}',
-    '{"digest":"abab","entry":3,"kind":"released","salt":"fc6708d57ed7888118397af954ce013e","seq":4,'
-    '"time":"2026-11-16T12:25:09.857943+00:00"}',
-]
-HEAD = "14bf364f0a69d8fbf153e812554471f5d071a4d8119d2a4ee4f970d4fb0ecf79"
-
-
-def test_no_byte_of_older_records_changes(tmp_path: Path) -> None:
-    path = tmp_path / "old.ledger"
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 4")
-        for statement in file._TABLES:
-            connection.execute(statement)
-        digest = "0" * 64
-        for seq, body in enumerate(BEFORE):
-            digest = digest_of(digest, body)
-            connection.execute("INSERT INTO records VALUES (?, ?, ?)", (seq, body, digest))
-        connection.execute("INSERT INTO head VALUES (1, ?, ?)", (len(BEFORE) - 1, digest))
-        before = connection.execute("SELECT * FROM records").fetchall()
-    connection.close()
-    book = Ledger.open(path)
-    assert book.verify() == HEAD
-    assert book.show()["decision"] == {}
-    book.charge([PureDP(epsilon="1/2", **ROW)], purpose="this year", decision=BOARD)
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT * FROM records").fetchall()[: len(before)] == before
-    connection.close()
-    assert Ledger.open(path).verify(receipt=HEAD)
-    assert Ledger.open(path).entries()[-1].decision == BOARD

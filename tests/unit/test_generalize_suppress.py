@@ -34,7 +34,7 @@ def test_generalized_first(tmp_path: Path) -> None:
     assert shown == {("0 to 4", "F"): 25, ("0 to 4", "M"): 25, (None, "M"): 6}
 
 
-def test_the_statement_says_what_is_not_protected(tmp_path: Path) -> None:  # 000-6
+def test_the_statement_says_what_is_not_protected(tmp_path: Path) -> None:  # li-2009-6
     ledger = Ledger.create(tmp_path / "ledger", epsilon=1, delta="1e-6", allow_uncounted=True)
     release = publish(TABLE, SCHEMA, GeneralizeSuppress(k=5), out=tmp_path / "out", ledger=ledger)
     assert [promise.family for promise in release.statement.guarantees] == ["threshold"]

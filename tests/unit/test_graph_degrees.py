@@ -112,7 +112,7 @@ class AskedNoise(SeededNoise):
 
 
 def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) -> None:
-    """001-5: the weight of a split is exp(e min / (2 theta + 1)), with e the budget of a level."""
+    """qardaji-2012-5: a split has weight exp(e min / (2 theta + 1)), e a level's budget."""
     method = Degrees(epsilon=1, max_degree=8, mechanism="partition")
     noise = AskedNoise(3)
     method.plan().run(read_graph(edges, nodes=range(2000)), noise)

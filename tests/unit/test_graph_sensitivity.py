@@ -163,7 +163,7 @@ def _range(region: np.ndarray, after: np.ndarray) -> int:
 
 
 def test_deleting_large_nodes_instead_has_no_such_bound() -> None:
-    # Errata 001-2: deleting all nodes above the bound is not a projection.
+    # Errata qardaji-2012-2: deleting all nodes above the bound is not a projection.
     def histogram(graph: Graph, bound: int) -> np.ndarray:
         large = set(np.flatnonzero(graph.degrees() > bound).tolist())
         keep = [

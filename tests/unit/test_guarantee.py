@@ -255,14 +255,14 @@ class TestNumbersInWords:
 class TestWhatIsLeftOut:
     """Warnings from the errata that must stay in the statements of releases."""
 
-    def test_threshold_is_advertised_as_a_threshold_only(self) -> None:  # 000-6
+    def test_threshold_is_advertised_as_a_threshold_only(self) -> None:  # li-2009-6
         promise = Threshold(k=10)
         assert "anonym" not in promise.explain().lower()
         text = " ".join(promise.unprotected)
         for gap in ("Sensitive values", "adds 9 copies", "do not compose", "not people"):
             assert gap in text
 
-    def test_uncertain_anonymity(self) -> None:  # 002-2
+    def test_uncertain_anonymity(self) -> None:  # aggarwal-2008-2
         text = " ".join(UncertainAnonymity(k=10, eta="1/20").unprotected)
         for gap in (
             "0.05",
@@ -274,7 +274,7 @@ class TestWhatIsLeftOut:
         ):
             assert gap in text
 
-    def test_bounded_adversary(self) -> None:  # 004-2, 004-3, 004-6
+    def test_bounded_adversary(self) -> None:  # rastogi-2007-2, rastogi-2007-3, rastogi-2007-6
         independent = BoundedAdversary(d="1/100", gamma="1/5", adversary="independent")
         assert "0.05 times" in independent.explain()
         assert "takes part" in " ".join(independent.unprotected)

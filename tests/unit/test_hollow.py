@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hushtable as ht
-from hushtable.cli.forecast import written
+from hushtable.cli.plan import written
 from hushtable.errors import HushtableWarning, Refused
 from hushtable.methods.quilt.model import LogLinearModel
 from seeds import shifted

@@ -399,9 +399,9 @@ class TestFile:
             Ledger.open(path)
 
     def test_newer_format(self, path: Path, ledger: Ledger) -> None:
-        sql(path, "PRAGMA user_version = 5")
+        sql(path, "PRAGMA user_version = 6")
         for act in (lambda: Ledger.open(path), lambda: ledger.charge([pure("1/2")], purpose="x")):
-            with pytest.raises(LedgerError, match="ledger format 5"):
+            with pytest.raises(LedgerError, match="ledger format 6"):
                 act()
 
     def test_truncated_file(self, path: Path, ledger: Ledger) -> None:
@@ -565,7 +565,7 @@ for case in sys.argv[2:]:
 def test_permissions(open_folder: Path) -> None:
     expected = {
         "400-755": "read-only",
-        "000-755": "cannot be opened",
+        "li-2009-755": "cannot be opened",
         "600-555": "read-only|cannot be opened",  # the journal cannot be created
     }
     result = subprocess.run(
@@ -718,8 +718,8 @@ class TestTampering:
             lambda r: r[7].pop("guarantees"),
             lambda r: r[5].update(entry=1),  # voids what was released
             lambda r: r[0].update(epsilon="1/4"),  # a cap below what is spent
-            lambda r: r[0].update(format=5),
-            lambda r: r[0].update(format=3),
+            lambda r: r[0].update(format=6),
+            lambda r: r[0].update(format=4),
             lambda r: r[0].update(allow_uncounted=1),
             lambda r: r[0].update(table={"name": "x", "digest": "y"}),
             lambda r: r[7].update(guarantees=[{"family": "threshold", "k": 5}]),

@@ -84,10 +84,10 @@ def test_times_of_day_and_groups(exact: Release) -> None:
 
 
 def test_moments_are_not_added_up(exact: Release) -> None:
-    for ask in (exact.sum, exact.variance):
+    for ask in (exact.total, exact.variance):
         with pytest.raises(ParameterError, match="cannot be summed; ask for its mean"):
             ask("day")
-    assert "moment" not in exact.total("sex = 'F'").to_dict()
+    assert "moment" not in exact.count("sex = 'F'").to_dict()
 
 
 def test_noise_on_dates_is_reported(tmp_path: Path) -> None:

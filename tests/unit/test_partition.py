@@ -641,13 +641,13 @@ def test_a_number_of_one_column_is_told_by_its_own_counts() -> None:
     found = method.run(connect(table, schema, engine="memory"), SecureNoise())
     settings = {"kind": method.estimator_kind, **found.settings}
     answers = ReleaseQuestions(estimator_for(settings, schema, method.parameters(), found.tables))
-    everybody = answers.statistic("sum", "pay", None, (), "people")
+    everybody = answers.statistic("total", "pay", None, (), "people")
     assert everybody.low <= np.nansum(paid) <= everybody.high
     assert everybody.high - everybody.low < 1.5 * np.nansum(paid)
-    young = answers.statistic("sum", "pay", "age < 50", (), "people")
+    young = answers.statistic("total", "pay", "age < 50", (), "people")
     assert young.low <= np.nansum(paid[ages < 50]) <= young.high
     # The value 75 is at 0, halfway between -1 and 1: a sum without noise.
-    at_one = answers.statistic("sum", "pay", "pay = 75", (), "people")
+    at_one = answers.statistic("total", "pay", "pay = 75", (), "people")
     assert at_one.low <= 75 * np.sum(paid == 75) <= at_one.high
     unpaid = answers.share("pay IS NULL", None, (), "people")
     assert unpaid.low <= np.isnan(paid).mean() <= unpaid.high

@@ -73,7 +73,7 @@ class Listening(SecureNoise):
 
 @pytest.mark.parametrize("max_rows", [1, 3])
 def test_the_epsilon_of_alpha_and_beta(max_rows: int) -> None:
-    """004-4: the larger of ln(keep / insert) and ln((1 - insert) / (1 - keep)), for each row."""
+    """rastogi-2007-4: the larger of ln(keep / insert) and ln((1 - insert) / (1 - keep))."""
     public = schema({"x": whole(10)}, max_rows=max_rows)
     for alpha, beta in (("2/5", "1/10"), ("4/5", "1/10")):
         keep, insert = Fraction(alpha) + Fraction(beta), Fraction(beta)
@@ -213,7 +213,7 @@ def test_columns_share_what_the_others_leave(max_rows: int, count_share: str) ->
 
 
 def test_an_attribute_in_several_columns_is_counted_in_each() -> None:
-    """000-3: one value of a long table affects every column that contains its item."""
+    """li-2009-3: one value of a long table affects every column that contains its item."""
     items = ["m0", "m1", "m2"]
     public = schema(
         {"item": {"type": "categorical", "values": items}, "value": whole(1)}, max_rows=2
@@ -231,7 +231,7 @@ def test_an_attribute_in_several_columns_is_counted_in_each() -> None:
 
 @pytest.mark.parametrize("long", [False, True])
 def test_a_choice_of_columns_is_paid_for(long: bool) -> None:
-    """000-1: the sensitivity to one record, and both budgets minus the cost of the selection."""
+    """li-2009-1: the sensitivity to one record, and budgets minus the cost of the selection."""
     if long:
         items = {"type": "categorical", "values": [f"m{i}" for i in range(9)]}
         public, names = schema({"item": items, "value": whole(2)}, max_rows=8), {

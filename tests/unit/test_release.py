@@ -154,7 +154,7 @@ def test_only_regular_files_of_the_folder_are_read(file: str, kind: str, folder:
 def test_a_table_that_memory_cannot_hold_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hushtable.release.release.physical_memory", lambda: 100)
+    monkeypatch.setattr("hushtable.files.memory.physical_memory", lambda: 100)
     with pytest.raises(TooLarge, match="this machine has"):
         Release.load(folder).table()
 

@@ -62,7 +62,7 @@ def test_a_wrong_number_of_a_paper_is_detected(monkeypatch: pytest.MonkeyPatch) 
         selftest, "gaussian_scales", lambda points, k: np.asarray(scales(points, k)) * 0.99
     )
     found = {row.name: row.word for row in run_checks(QUICK)}
-    assert found["002, scales of uncertain records"] == "FAILS"
+    assert found["Aggarwal (2008), scales of uncertain records"] == "FAILS"
 
 
 def test_a_ledger_that_loses_entries_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

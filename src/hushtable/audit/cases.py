@@ -162,8 +162,8 @@ def tuples_schema(method: NoisyCounts | GeneralizeSuppress) -> Schema:
 def noisy_counts_pairs(method: NoisyCounts, schema: Schema) -> Iterator[Pair]:
     """Yield copies of a tuple, near the counts at which it is published first or half the time.
 
-    These counts test erratum 000-4. Without `k`, every count may be published; the tuple then has
-    0 or 5 copies.
+    These counts test erratum li-2009-4. Without `k`, every count may be published; the tuple then
+    has 0 or 5 copies.
     """
     if method.k is None:
         yield from copies(schema, (0, 5))
@@ -197,7 +197,7 @@ def sparse_schema(method: Columns) -> Schema:
 
 
 def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
-    """Yield a record with one column (000-2) or all (000-3), or that changes a choice (000-1)."""
+    """Yield a record with one column (li-2009-2), with all (-3), or that changes a choice (-1)."""
     if method.item is not None:
         yield from _listed_pairs(method, schema)
         return
@@ -232,11 +232,11 @@ def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
         for more in (-2, -1, 0, 1)
     ]
     yield with_and_without(
-        schema, "a record with one column (000-2)", enough, [record(groups[0])], *hints
+        schema, "a record with one column (li-2009-2)", enough, [record(groups[0])], *hints
     )
     for n in (method.k - 1, count):
         of_all = with_and_without(
-            schema, f"{n} records with all columns and one more (000-3)", [every] * n, [every],
+            schema, f"{n} records with all columns and one more (li-2009-3)", [every] * n, [every],
             Within("data rows", low=1),
         )  # fmt: skip
         yield replace(of_all, rare=n < method.k)
@@ -248,7 +248,7 @@ def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
         even = [(*pattern, *every[3:]) for pattern in patterns]
         for pair in ({0, 1}, {0, 2}, {1, 2}):
             tips = record({names[at] for at in pair})
-            yield with_and_without(schema, "a row that changes a choice (000-1)", even, [tips])
+            yield with_and_without(schema, "a row that changes a choice (li-2009-1)", even, [tips])
 
 
 def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
@@ -278,15 +278,15 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
     everything = list(range(most))
     for n in (method.k - 1, count):
         of_all = pair(
-            f"{n} persons with all items and one more (000-3)", [everything] * n, everything
+            f"{n} persons with all items and one more (li-2009-3)", [everything] * n, everything
         )
         yield replace(of_all, rare=n < method.k)
     alone: list[Sequence[int]] = [[i] for i in range(n_items) for _ in range(count + 3)]
-    yield pair("a person with one item (000-2)", alone, [0])
+    yield pair("a person with one item (li-2009-2)", alone, [0])
     if method.clusters and most > 1 and n_items > 2:
         even: list[Sequence[int]] = [(0, 1), (0, 2)] * 20
         for tips in ((0, 1), (0, 2)):
-            yield pair("a person who changes a choice (000-1)", even, tips)
+            yield pair("a person who changes a choice (li-2009-1)", even, tips)
 
 
 # Worst cases of the alpha-beta algorithm and of FRAPP.
@@ -306,10 +306,10 @@ def set_schema(method: AlphaBeta) -> Schema:
 
 
 def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
-    """Yield tables with and without a tuple, alone and with others (004-1).
+    """Yield tables with and without a tuple, alone and with others (rastogi-2007-1).
 
-    With several views, the tuple may be in all or in none (004-2). If rows are counted, the table
-    may already contain the tuple: `max_copies` times, or once less.
+    With several views, the tuple may be in all or in none (rastogi-2007-2). If rows are counted,
+    the table may already contain the tuple: `max_copies` times, or once less.
     """
     one, *others = corner_cells(schema, 3)
     hints: list[Several] = []
@@ -357,7 +357,8 @@ def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
 def graph_pairs(method: Degrees, schema: Schema) -> Iterator[Pair]:
     """Yield graphs with and without a hub, which has pairs, full nodes or leaves as neighbors.
 
-    A hub above the degree bound tests 001-2; one with neighbors of every degree tests 001-1.
+    A hub above the degree bound tests qardaji-2012-2; one with neighbors of every degree tests
+    qardaji-2012-1.
     """
     bound = min(method.bounds[0], 16)
     listed = method.population == "listed"
@@ -371,13 +372,13 @@ def graph_pairs(method: Degrees, schema: Schema) -> Iterator[Pair]:
     yield pair("a hub connected to one end of many pairs", matched)
     crown = [(f"rim{i}", f"leaf{i}.{j}") for i in range(2 * bound) for j in range(bound)]
     yield pair(
-        "a hub of full nodes (001-2)",
+        "a hub of full nodes (qardaji-2012-2)",
         [*crown, *(("hub", f"rim{i}") for i in range(bound))],
     )
-    yield pair("a star (001-2)", [("hub", f"leaf{i}") for i in range(5 * bound)])
+    yield pair("a star (qardaji-2012-2)", [("hub", f"leaf{i}") for i in range(5 * bound)])
     steps = range(1, max(2, bound - 1), 2)
     ladder = [(f"step{i}", f"leaf{i}.{j}") for i in steps for j in range(i)]
-    yield pair("a hub connected to a node of every degree (001-1)",
+    yield pair("a hub connected to a node of every degree (qardaji-2012-1)",
                [*ladder, *(("hub", f"step{i}") for i in steps)])  # fmt: skip
 
 
@@ -407,7 +408,7 @@ def measured(method: Degrees, schema: Schema) -> Prepared:
 
 
 def predicted_pairs(method: DiffGen | DpC45, schema: Schema) -> Iterator[Pair]:
-    """Yield a new extreme value (003-1), an empty group (003-2) and a decisive row (003-5)."""
+    """Yield a new extreme value (mohammed-2011-1), an empty group (-2) and a decisive row (-5)."""
     target = str(method.target or schema.target)
     row, sizes = rows_by_name(schema), schema.domain.sizes
     names = [name for name in schema.attributes if name != target]
@@ -420,14 +421,18 @@ def predicted_pairs(method: DiffGen | DpC45, schema: Schema) -> Iterator[Pair]:
         for name in names
         if not isinstance(schema.attributes[name], Categorical)
     ]
-    yield with_and_without(schema, "a new extreme value (003-1)", inner, [row(high | yes)], *hints)
+    yield with_and_without(
+        schema, "a new extreme value (mohammed-2011-1)", inner, [row(high | yes)], *hints
+    )
     full = [row(low | yes)] * 3 + [row(high | yes)] * 2 + [row(high | no)]
-    yield with_and_without(schema, "a row in an empty group (003-2)", full, [row(low | no)])
+    yield with_and_without(
+        schema, "a row in an empty group (mohammed-2011-2)", full, [row(low | no)]
+    )
     if len(names) > 1:
         far = {names[0]: sizes[names[0]] - 1}
         even = [row(low | yes)] * 4 + [row(low | {names[1]: sizes[names[1]] - 1} | yes)] * 4
         yield with_and_without(
-            schema, "a row that changes the choice (003-5)", even, [row(low | far | no)]
+            schema, "a row that changes the choice (mohammed-2011-5)", even, [row(low | far | no)]
         )
 
 
@@ -452,7 +457,7 @@ SIDE = 12
 
 
 def cut_schema(method: Partition) -> Schema:
-    """Return a schema with three ordered values and a class: the example of erratum 001-3.
+    """Return a schema with three ordered values and a class: the example of erratum qardaji-2012-3.
 
     For class splits, there are two columns, one with ten times as many splits.
     """
@@ -474,7 +479,7 @@ def cut_schema(method: Partition) -> Schema:
 
 
 def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
-    """Yield a choice between two cuts (001-3), and two equal halves (001-7, 001-8)."""
+    """Yield a choice between two cuts (qardaji-2012-3) and equal halves (-7, -8)."""
     target = method.target or schema.target
     if method.split == "class" and {"few", "many"} <= set(schema.attributes):
         yield telling_pair(schema)
@@ -484,19 +489,21 @@ def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
     no = {} if target is None else {target: sizes[target] - 1}
     near, next_to, far = {first: 0}, {first: min(1, sizes[first] - 1)}, {first: sizes[first] - 1}
     yield with_and_without(
-        schema, "a row that changes the cut (001-3)",
+        schema, "a row that changes the cut (qardaji-2012-3)",
         [row(near | yes), row(next_to | no), row(next_to | no)], [row(near | yes)],
         Within("tree[0].cut", 2, 2),
     )  # fmt: skip
     # Among all tables with up to three equal rows, this one detects the printed weights fastest.
     yield with_and_without(
-        schema, "a cut that one more row makes rare (001-3)",
+        schema, "a cut that one more row makes rare (qardaji-2012-3)",
         [row(next_to | no), row(next_to | no), row(far | yes)], [row(far | yes)],
         Within("tree[0].cut", 1, 1),
     )  # fmt: skip
     for count in (method.stop_count, 3):
         even = [row(near | yes)] * max(0, count) + [row(far | no)] * max(0, count)
-        yield with_and_without(schema, "even halves (001-7, 001-8)", even, [row(near | yes)])
+        yield with_and_without(
+            schema, "even halves (qardaji-2012-7, qardaji-2012-8)", even, [row(near | yes)]
+        )
 
 
 def telling_pair(schema: Schema) -> Pair:

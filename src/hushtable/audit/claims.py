@@ -21,13 +21,7 @@ from hushtable.audit.subject import Clock, Outlook, Subject
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.privacy.bounded_adversary import odds_limit
-from hushtable.privacy.guarantee import (
-    ApproxDP,
-    BoundedAdversary,
-    Guarantee,
-    Neighbors,
-    PureDP,
-)
+from hushtable.privacy.guarantee import ApproxDP, BoundedAdversary, Guarantee, Neighbors, PureDP
 from hushtable.schema import Categorical, Schema
 
 LOG_RATIO = "log likelihood ratio"
@@ -90,12 +84,12 @@ def _relation_of(subject: Subject) -> Neighbors:
 
 
 def _repeated(subject: Subject) -> Iterator[Pair]:
-    """Yield tables with and without several copies of a tuple (004-6)."""
+    """Yield tables with and without several copies of a tuple (rastogi-2007-6)."""
     schema = subject.schema
     row, *others = corner_cells(schema)
     for base in ((), tuple(others)):
         yield Pair(
-            "a tuple with five rows (004-6)",
+            "a tuple with five rows (rastogi-2007-6)",
             TableInput(schema, (*base, *[row] * 5)),
             TableInput(schema, base),
         )

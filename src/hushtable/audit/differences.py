@@ -8,10 +8,8 @@ side is counted in new runs. Only these last runs prove anything; see ``auditor.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,18 +18,24 @@ from typing import Any
 from hushtable.audit import sweep
 from hushtable.audit.bounds import EventTally, loss_at_least
 from hushtable.audit.cases import Case
+from hushtable.audit.code_constants import CodeConstants, constants_of
 from hushtable.audit.events import Event, Not, Samples, Within
 from hushtable.audit.features import Features
-from hushtable.audit.inputs import Input, Pair, TableInput
+from hushtable.audit.inputs import Input, Pair
 from hushtable.audit.loss import LossClaim
-from hushtable.audit.recorder import RecordingNoise, run_plan
+from hushtable.audit.recorder import run_plan
 from hushtable.audit.report import Finding, Witness
-from hushtable.audit.subject import Clock, FolderSubject, Prepared, Subject, published, scratch
-from hushtable.errors import HushtableError
-from hushtable.methods.base import GraphMethod, Plan, Released
+from hushtable.audit.subject import (
+    Clock,
+    FolderSubject,
+    Prepared,
+    Subject,
+    published,
+    scratch,
+)
+from hushtable.audit.white_box import Watched
+from hushtable.methods.base import GraphMethod, Plan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 
 ROUNDS = (4, 4, 8, 16, 32, 32)
@@ -48,8 +52,11 @@ each side), because such a feature may separate only one pair. A feature that se
 is detected at any of them.
 """
 
-CHUNK = 50
+CHUNK = 10
 """Pairs of the first round between two checks of the time."""
+
+OVERTIME = 1.5
+"""Share of the time after which even promising pairs are not run again."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,8 @@ class DifferenceTest:
     error: float  # probability of a false alarm
     clock: Clock
     _seen: dict[Input, list[Features]] = field(default_factory=dict)
+    _first: Features = field(default_factory=dict)
+    _varied: bool = False
 
     def finding(self) -> Finding:
         """Search for differences, then count them in new runs."""
@@ -109,13 +118,16 @@ class DifferenceTest:
         promise = (
             f"Nothing published differs with certainty between neighbors. {self.claim.promise}"
         )
-        if needed > self.runs or not n_pairs:
+        reason = "" if n_pairs else "the time limit left no time for runs"
+        if needed > self.runs:
+            reason = f"{self.runs:,} runs on each side are not enough"
+        elif n_pairs and not self._varied:
+            reason = "all runs on all inputs had the same output"
+        if reason:
             return Finding(
                 promise=promise,
                 verdict="NOT TESTED",
-                reason=f"{self.runs:,} runs on each side are not enough"
-                if needed > self.runs
-                else "the time limit left no time for runs",
+                reason=reason,
                 n_inputs=n_pairs,
                 notes=notes,
             )
@@ -142,6 +154,8 @@ class DifferenceTest:
                 break
         n_tried = min(len(observation.pairs), start + CHUNK)
         for more, most in zip(ROUNDS[1:], KEPT, strict=True):
+            if self.clock.is_past(OVERTIME):
+                return [], n_tried
             fixed = [pair for pair in pairs if self._event(pair, fixed=True) is not None]
             kept = {id(pair) for pair in fixed}
             varied = [pair for pair in pairs if id(pair) not in kept]
@@ -155,7 +169,10 @@ class DifferenceTest:
         """Run all inputs alternately, so that changes over time do not separate them."""
         for _ in range(times):
             for given in inputs:
-                self._seen.setdefault(given, []).append(observation.see(given))
+                found = observation.see(given)
+                self._first = self._first or found
+                self._varied = self._varied or found != self._first
+                self._seen.setdefault(given, []).append(found)
 
     def _distinguished(self, pairs: Sequence[Pair]) -> list[Pair]:
         return [pair for pair in pairs if self._event(pair) is not None]
@@ -267,65 +284,6 @@ def _proves(n: int, limit: float, delta: float, error: float) -> bool:
     return loss_at_least(EventTally(n, n), EventTally(0, n), delta=delta, error=error) > limit
 
 
-# Input sizes at which a method's behavior changes, found by comparing the signatures of runs.
-
-Signature = frozenset[tuple[str, ...]]
-"""Kinds of draws in some runs; names of the parts of their releases, or types of their errors."""
-
-MOST_CHANGES = 4
-"""Maximum number of changes that are narrowed down to a single row."""
-
-
-def signature_of(run: Callable[[Noise], Released], seeds: Sequence[int]) -> Signature:
-    """Return the kinds of draws of runs with these seeds, and the parts of their releases."""
-    found: set[tuple[str, ...]] = set()
-    for seed in seeds:
-        noise = RecordingNoise(seed)
-        try:
-            released = run(noise)
-        except HushtableError as error:
-            found.add(("refused", type(error).__name__))
-        else:
-            found |= {
-                ("table", name, *table.column_names) for name, table in released.tables.items()
-            }
-            found |= {("setting", name) for name in released.settings}
-            found |= {("attachment", name) for name in released.attachments}
-            found.add(("notes", str(len(released.settings.get("notes", ())))))
-            found.add(("warnings", str(len(released.warnings))))
-        found |= {("draw", d.what, type(d.mechanism).__name__) for d in noise.draws}
-    return frozenset(found)
-
-
-def changes(
-    signature_at: Callable[[int], Signature],
-    sizes: Sequence[int],
-    *,
-    enough: Callable[[], bool] = lambda: False,
-) -> list[int]:
-    """Return sizes n such that runs on n and on n + 1 rows have different signatures.
-
-    Between two of `sizes` with different signatures, bisection finds one such n. Stop after
-    `MOST_CHANGES` sizes, or when `enough` returns True.
-
-    Examples
-    --------
-    >>> changes(lambda n: frozenset({("setting", str(n >= 700))}), [300, 512, 1024, 2048])
-    [699]
-    """
-    found: list[int] = []
-    at = functools.cache(signature_at)
-    for low, high in itertools.pairwise(sizes):
-        if enough() or len(found) == MOST_CHANGES or at(low) == at(high):
-            continue
-        below, above = low, high
-        while above - below > 1:
-            middle = (below + above) // 2
-            below, above = (below, middle) if at(middle) != at(below) else (middle, above)
-        found.append(below)
-    return found
-
-
 # Inputs, schemas and observations for the tests of certain differences.
 
 VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128, 200, 255, 299)
@@ -334,23 +292,23 @@ VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128
 FOLDER_SIZES = (0, 5, 40, 150)
 """Rows of tables that are observed on disk, or that have several additional columns."""
 
-DISTANT_SIZES = (7, 30_000)
+DISTANT_SIZES = (7, 60, 700, 30_000)
 """Rows of tables that are compared with very different tables."""
 
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
 """Numbers of edges of graphs, in each shape."""
 
-FAR_SIZES = (sweep.MOST_ROWS, 512, 1024, 2048, 4096, 8192)
-"""Sizes between which a change of the signature is searched."""
+LARGE, HUGE = 50_000, 6_000_000
+"""Rows of a large table, and of the largest one, which consists of copies of one row."""
 
-LARGE = 50_000
-"""Rows of a large table."""
+N_SWEPT = 5
+"""Variants of the schema for which tables of many sizes are tried."""
 
-SEEDS = (1, 2)
-"""Seeds of the runs whose signatures are compared."""
+FEW_SIZES = (0, 5, 40)
+"""Rows of small tables with every variant of the schema."""
 
-SEARCH_SECONDS = 2.0
-"""CPU seconds after which the search for changes stops."""
+RANDOM_PAIRS = 400
+"""Random tables with the schema of the audit case."""
 
 
 def some_inputs(claim: LossClaim) -> list[Input]:
@@ -379,45 +337,55 @@ def observations_of(
 
 def watched_for(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
-) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Yield neighbors for recorded runs, with the subject to run and a name.
+) -> Iterator[Watched]:
+    """Yield neighbors for recorded runs, with the subject to run, a name and a share of the time.
 
-    They are very different tables, those of `neighbors_for`, some that are observed in the release
-    folder, and large tables.
+    First come few pairs of each kind: very different tables for every variant of the schema, the
+    claim's pairs, and some observed in the release folder. Then come large and random tables, and
+    those of `neighbors_for`.
     """
-    plan = plan_of(subject)
+    plan, schema = plan_of(subject), subject.schema
     is_graph = isinstance(subject.method, GraphMethod)
+    variants: list[tuple[str, Subject]] = []
+    code = constants_of(plan)
     if not is_given and not is_graph:
-        yield from _distant(claim, case, subject)
-    for number, tried in enumerate(neighbors_for(claim, case, subject, is_given=is_given)):
-        yield tried
-        if plan is None or number > 0:
-            continue
+        sizes: Sequence[int] = DISTANT_SIZES if schema.rows is None else (schema.rows,)
+        far = list(sweep.distant_pairs(schema, claim.relation, sizes))
+        yield Watched(subject, "very different tables", far, 0.1)
+        every = _variants(claim, case, subject, code)
+        for name, of in sorted(every, key=lambda one: one[1].schema.domain.size):
+            sizes = DISTANT_SIZES[:2] if of.schema.rows is None else (of.schema.rows,)
+            pairs = list(sweep.distant_pairs(of.schema, claim.relation, sizes))
+            yield Watched(of, f"very different tables, {name}", pairs, 0.01)
+            variants.append((name, of))
+    yield Watched(subject, "what is published", list(claim.pairs), 0.15)
+    if plan is not None:
         with scratch() as place:
             pairs = _pairs_for_folders(claim, subject, is_given=is_given)
-            yield FolderSubject.of(subject, plan, place), "the folder", pairs
-        if not is_given and not is_graph and subject.schema.rows is None:
-            large = itertools.islice(sweep.swept(subject.schema, claim.relation, [LARGE]), 2)
-            yield subject, "large tables", list(large)
-            named = sweep.large_sizes(plan)
-            copies = itertools.islice(
-                sweep.swept(subject.schema, claim.relation, named), len(named)
-            )
-            yield subject, "tables of sizes that the method names", list(copies)
-
-
-def _distant(
-    claim: LossClaim, case: Case[Any], subject: Subject
-) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Yield very different tables, for all variants of the schema.
-
-    A release depends only on the outcomes of draws. So equal outcomes must lead to equal releases
-    for any two tables.
-    """
-    for name, of in itertools.chain([("", subject)], _variants(claim, case, subject)):
-        sizes = DISTANT_SIZES if of.schema.rows is None else (of.schema.rows,)
-        pairs = list(sweep.distant_pairs(of.schema, claim.relation, sizes))
-        yield of, f"very different tables{name and f', {name}'}", pairs
+            yield Watched(FolderSubject.of(subject, plan, place), "the folder", pairs, 0.15)
+    if not is_given and not is_graph and schema.rows is None:
+        for name, of in variants:
+            pairs = list(sweep.swept(of.schema, claim.relation, FEW_SIZES))
+            yield Watched(of, f"small tables, {name}", pairs, 0.01)
+        pairs = list(sweep.swept(schema, claim.relation, sweep.named_sizes(code)))
+        yield Watched(subject, "tables of sizes that the code names", pairs, 0.2)
+        pairs = list(sweep.random_pairs(schema, claim.relation, RANDOM_PAIRS))
+        yield Watched(subject, "random tables", pairs, 0.2)
+        climb = partial(sweep.climbing_pairs, schema, claim.relation, RANDOM_PAIRS)
+        yield Watched(subject, "tables chosen by a search", climb, 0.25)
+        large = list(itertools.islice(sweep.swept(schema, claim.relation, [LARGE]), 2))
+        yield Watched(subject, "large tables", large, 0.1)
+        if schema.unit.kind == "row" and claim.relation == "add-remove":
+            copies = list(sweep.large_pairs(schema, sweep.large_sizes(code)))
+            huge = [sweep.huge_pair(schema, HUGE)]
+            yield Watched(subject, "huge tables", huge, 0.1)
+            yield Watched(subject, "large tables of sizes that the code names", copies, 0.1)
+        for name, of in variants:
+            pairs = list(sweep.random_pairs(of.schema, claim.relation, RANDOM_PAIRS // 16))
+            yield Watched(of, f"random tables, {name}", pairs, 0.01)
+    yield from itertools.starmap(
+        Watched, itertools.islice(neighbors_for(claim, case, subject, is_given=is_given), 1, None)
+    )
 
 
 def neighbors_for(
@@ -440,14 +408,12 @@ def neighbors_for(
         return
     if claim.relation == "add-remove" and subject.schema.rows is not None:
         return  # the number of rows is public, so neighbors must not differ in it
-    for name, other in _variants(claim, case, subject):
+    every = _variants(claim, case, subject, CodeConstants())
+    for name, other in itertools.islice(every, N_SWEPT):
         is_wide = len(other.schema.attributes) > len(subject.schema.attributes) + 1
         sizes = FOLDER_SIZES if is_wide else VARIANT_SIZES
         yield other, f"tables with {name}", list(sweep.swept(other.schema, claim.relation, sizes))
-    plan = plan_of(subject)
-    many = sweep.sizes_of(plan)
-    if plan is not None:
-        many = sorted({*many, *_turns(subject)})
+    many = sweep.sizes_of(constants_of(plan_of(subject)))
     yield subject, "tables of many sizes", list(sweep.swept(subject.schema, claim.relation, many))
 
 
@@ -486,23 +452,9 @@ def _pairs_for_folders(claim: LossClaim, subject: Subject, *, is_given: bool) ->
     return pairs
 
 
-def _turns(subject: Subject) -> list[int]:
-    """Return sizes beyond the sweep at which the signature of runs changes."""
-    found: list[int] = []
-    started = time.process_time()
-    for rows_of in list(sweep.shapes(subject.schema).values())[:2]:
-
-        def signature_at(n: int, rows_of: sweep.Rows = rows_of) -> Signature:
-            opened = TableInput(subject.schema, tuple(rows_of(n))).open(SeededNoise(1))
-            return signature_of(partial(subject.prepared.run, opened), SEEDS)
-
-        found += changes(
-            signature_at, FAR_SIZES, enough=lambda: time.process_time() - started > SEARCH_SECONDS
-        )
-    return found
-
-
-def _variants(claim: LossClaim, case: Case[Any], subject: Subject) -> Iterator[tuple[str, Subject]]:
+def _variants(
+    claim: LossClaim, case: Case[Any], subject: Subject, code: CodeConstants
+) -> Iterator[tuple[str, Subject]]:
     """Yield the method prepared for variants of the schema, if its promise is the same."""
     counted = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
     if not counted:
@@ -512,7 +464,7 @@ def _variants(claim: LossClaim, case: Case[Any], subject: Subject) -> Iterator[t
     def fits(schema: Schema) -> None:
         prepared[id(schema)] = case.prepare(subject.method, schema)
 
-    for name, schema in sweep.variants(subject.schema, fits):
+    for name, schema in sweep.variants(subject.schema, fits, code):
         ready = prepared[id(schema)]
         same = [
             p

@@ -32,6 +32,8 @@ class TableInput:
     rows: tuple[Row, ...]
     # person of each row, if the unit is a person; by default, each row has its own person
     persons: tuple[int, ...] | None = None
+    # how often the first row is repeated in addition; only if the unit is a row
+    n_more: int = 0
 
     @cached_property
     def is_crowded(self) -> bool:
@@ -44,6 +46,7 @@ class TableInput:
         """Return an engine that counts this table."""
         names = list(self.schema.attributes)
         codes = np.array(self.rows, np.int32).reshape(-1, len(names))
+        codes = np.concatenate((np.repeat(codes[:1], self.n_more, axis=0), codes))
         persons = None
         if self.schema.unit.kind == "person":
             persons = np.array(self.persons or range(len(self.rows)), np.int32)
@@ -54,13 +57,13 @@ class TableInput:
         """Return the distinct rows as values, with their multiplicities."""
         columns = self.schema.attributes
         owners = self.persons or (None,) * len(self.rows)
-        listed = []
+        listed: list[dict[str, Any]] = []
         for (owner, row), times in Counter(zip(owners, self.rows, strict=True)).items():
             values = {
                 name: columns[name].value(code) for name, code in zip(columns, row, strict=True)
             }
             whose = {} if owner is None else {"person": owner}
-            listed.append({**whose, **values, "rows": times})
+            listed.append({**whose, **values, "rows": times + self.n_more * (not listed)})
         return listed
 
 

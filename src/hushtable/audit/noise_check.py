@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import math
 import os
+import random
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +31,7 @@ from numpy.typing import NDArray
 from hushtable import kernels
 from hushtable.audit.bounds import EventTally, fits
 from hushtable.audit.report import Finding
+from hushtable.privacy.noise import sources
 from hushtable.privacy.noise.bit_reader import DIGIT_BITS, BitReader, Words
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
@@ -40,8 +44,20 @@ PROMISE = (
 SHORT, LONG = 1 << 15, 1 << 12
 """Numbers of requests, of 2 words and of 40 words, that are compared with each other."""
 
-DRAWS = 400
-"""Draws that are compared individually, for each sampler and parameter."""
+MANY = 1 << 19
+"""Requests, and new sources, of other classes: keys of 32 bits repeat, with probability 1-1e-13."""
+
+WORD_BITS = 27
+"""Bits of seeds that `SHORT` requests repeat with near certainty; 35 for `MANY`."""
+
+LONG_WORDS = 1 << 23
+"""Length of a stream in which no word may repeat."""
+
+DRAWS, FEW_DRAWS = 400, 8
+"""Draws that are compared individually, for each sampler and fixed or random parameter."""
+
+RANDOM_PARAMETERS = 40
+"""Random parameters of each sampler."""
 
 FAR_DRAWS = 1 << 18
 """Draws compared with the compiled samplers; the largest are about 4.6 standard deviations."""
@@ -87,6 +103,22 @@ def samplers() -> Iterator[Sampler]:
         yield _rounded_gaussian(variance)
     yield from map(_bernoulli, PROBABILITIES)
     yield from map(_uniform, BELOW)
+
+
+def random_samplers() -> Iterator[Sampler]:
+    """Yield samplers with random parameters: of all sizes, with short and long denominators."""
+    chance = random.Random(1)  # noqa: S311 - parameters, not noise
+    for number in range(RANDOM_PARAMETERS):
+        # From 1 to 70 bits: beyond 62 bits, samplers use Python integers.
+        a, b = (chance.getrandbits(chance.randint(1, 70)) | 1 for _ in range(2))
+        scale = Fraction(a, b) if a < b << 30 else Fraction(a % (b << 30) + 1, b)
+        rate = Fraction(a, b) if number % 2 else Fraction(chance.randint(1, 200))
+        yield _laplace(scale)
+        yield _geometric(max(rate, Fraction(1, 1 << 30)))
+        yield _gaussian(scale)
+        yield _rounded_gaussian(scale)
+        yield _bernoulli(Fraction(a % b, b))
+        yield _uniform(chance.getrandbits(chance.randint(1, 61)) + 1)
 
 
 def _laplace(scale: Fraction) -> Sampler:
@@ -158,8 +190,11 @@ def checked(noise: Noise, *, error: float) -> Finding:
     """Test the words and samplers of a noise source; false alarm probability at most `error`."""
     problems = [*_repeats(noise), *_uneven(noise, error=error / 2)]
     departed = [sampler for sampler in samplers() if not is_exact(sampler, noise)]
-    departed += [sampler for sampler in _tails() if not is_exact_far_out(sampler, noise)]
     own = type(noise) in {SecureNoise, SeededNoise}
+    if own and not departed:
+        others = random_samplers()
+        departed += [s for s in others if not is_exact(s, noise, n_draws=FEW_DRAWS)][:1]
+    departed += [sampler for sampler in _tails() if not is_exact_far_out(sampler, noise)]
     for sampler in departed:
         if own:
             problems.append(f"{sampler.name} deviates from the exact sampler on the same words")
@@ -176,7 +211,8 @@ def checked(noise: Noise, *, error: float) -> Finding:
     return Finding(
         promise=PROMISE,
         verdict="NO VIOLATION FOUND",
-        would_see=f"{seen}, words from seeds of up to 27 bits, sources from seeds of up to 21 bits",
+        would_see=f"{seen}, words from seeds of up to {WORD_BITS} bits",
+        about_runs=False,
     )
 
 
@@ -186,19 +222,69 @@ def checked(noise: Noise, *, error: float) -> Finding:
 def _repeats(noise: Noise) -> Iterator[str]:
     """Yield problems with repeated words: in one source, in another of its kind, after a fork."""
     fresh: Callable[[], Noise] = (lambda: noise) if isinstance(noise, SeededNoise) else type(noise)
-    for n_words, times in ((2, SHORT), (40, LONG)):
-        seen = np.stack([noise._words(n_words)[:2] for _ in range(times)])
+    yield from _not_of_the_system(noise)
+    # The words of `SecureNoise` were compared with those of the system. Others may have short keys.
+    times = SHORT if isinstance(noise, SeededNoise) or type(noise) is SecureNoise else MANY
+    for n_words, most in ((2, times), (40, LONG)):
+        seen = np.stack([noise._words(n_words)[:2] for _ in range(most)])
         if n_repeated(seen):
-            yield f"of {times:,} requests of {n_words} words, {n_repeated(seen):,} repeat another"
-    others = np.stack([fresh()._words(2) for _ in range(LONG)])
+            yield f"of {most:,} requests of {n_words} words, {n_repeated(seen):,} repeat another"
+    others = np.stack([fresh()._words(2) for _ in range(times)])
     if n_repeated(others):
-        yield f"of {LONG:,} new sources, {n_repeated(others):,} start with the words of another"
+        yield f"of {times:,} new sources, {n_repeated(others):,} start with the words of another"
+    marked = np.concatenate([_marked(noise._words(n)) for n in _requests()])
+    if n_repeated(marked):
+        yield f"a stream of {sum(_requests()):,} words repeats some of them"
     if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # seeded noise repeats by design
         return
     if _words_of_a_child(noise) == noise._words(4).tobytes():
         yield "a forked child draws the same words as its parent"
     if _words_of_a_child(noise, at_noon=True) == _words_of_a_child(noise, at_noon=True):
         yield "two processes with the same process ID and clock time draw the same words"
+
+
+def _requests() -> Iterator[int]:
+    """Yield sizes of requests: many small ones, then large ones."""
+    yield from itertools.islice(itertools.cycle((2, 5, 17, 80)), SHORT)
+    yield from itertools.repeat(1 << 16, LONG_WORDS >> 16)
+
+
+def _marked(words: Words) -> Words:
+    """Return the pairs of words that start with one that ends in eight zeros.
+
+    A repeated stretch repeats its marked pairs; other pairs are equal with probability 2**-120.
+    """
+    places = np.flatnonzero((words[:-1] & np.uint64(255)) == 0)
+    return np.stack((words[places], words[places + 1]), axis=1)
+
+
+def _not_of_the_system(noise: Noise) -> Iterator[str]:
+    """Yield a problem if words of `SecureNoise` are not those that the system supplies meanwhile.
+
+    Its documentation promises this: a stored key or pool could be repeated, or read later. The
+    system's function stays in use; only what it returns to this thread is recorded.
+    """
+    if type(noise) is not SecureNoise:
+        return
+    system: Any = vars(sources)["os"]  # the module, or what tests put in its place
+    real, mine, supplied = system.urandom, threading.get_ident(), bytearray()
+
+    def recording(n: int) -> bytes:
+        drawn: bytes = real(n)
+        if threading.get_ident() == mine:
+            supplied.extend(drawn)
+        return drawn
+
+    system.urandom = recording
+    try:
+        for n in (1, 2, 3, 40, 1000, 1 << 17):
+            for source in (noise, type(noise)()):
+                supplied.clear()
+                if source._words(n).tobytes() != bytes(supplied):
+                    yield f"a request of {n:,} words does not return words of the operating system"
+                    return
+    finally:
+        system.urandom = real
 
 
 def n_repeated(words: NDArray[np.uint64]) -> int:
@@ -285,7 +371,7 @@ def _made_words(n: int, label: str) -> Words:
     return np.frombuffer(raw, "<u8").astype(np.uint64)
 
 
-def is_exact(sampler: Sampler, noise: Noise) -> bool:
+def is_exact(sampler: Sampler, noise: Noise, *, n_draws: int = DRAWS) -> bool:
     """Return whether a sampler's draws equal the exact ones on the same words.
 
     Examples
@@ -301,9 +387,9 @@ def is_exact(sampler: Sampler, noise: Noise) -> bool:
         return words[place[0] - n : place[0]]
 
     reader = BitReader(take)
-    exact = [sampler.exact(reader) for _ in range(DRAWS)]
+    exact = [sampler.exact(reader) for _ in range(n_draws)]
     try:
-        drawn = sampler.draw(driven(noise, words), DRAWS)
+        drawn = sampler.draw(driven(noise, words), n_draws)
     except EOFError:
         return False
     return bool(exact == np.asarray(drawn).tolist())

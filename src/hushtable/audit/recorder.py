@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Bools, Integers
 from hushtable.audit.features import Features
 from hushtable.methods.base import Plan, Released
 from hushtable.privacy.accounting.run_account import (
@@ -38,9 +38,9 @@ from hushtable.privacy.noise.sources import SeededNoise
 FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""
 
-N_FIRST_WORDS = 1000
-"""Number of requests that start with an unlikely word. It is limited because some samplers repeat
-until they get another word."""
+N_UNLIKELY = 1000
+"""Number of requests with unlikely random bits. It is limited because some samplers repeat until
+they get other ones."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,63 @@ class RecordedDraw:
     sensitivity: Sensitivity  # recorded sensitivity, of a unit
     exact: Any  # input of the mechanism
     outcome: Any
-    seed: int  # seed of the noise of this draw
+    noise: LuckyNoise  # the noise of this draw, before the draw
     parts: tuple[DataPart, ...] = ()  # parts that were charged for it
 
 
-class RecordingNoise(SeededNoise):
+class LuckyNoise(SeededNoise):
+    """Seeded noise with very unlikely random numbers.
+
+    Every request starts with `first_word`. With `coin`, all numbers of `uniform_below` are `coin`
+    (modulo the number of values), and `bernoulli` has its less likely outcome. Any random bits are
+    possible, so a run must keep its promise for these, too.
+    """
+
+    def __init__(
+        self, seed: int, *, first_word: int | None = None, coin: int | None = None
+    ) -> None:
+        super().__init__(seed)
+        self._first_word, self._coin, self._n_unlikely = first_word, coin, 0
+
+    def again(self, seed: int) -> LuckyNoise:
+        """Return noise of another seed with the same `coin`, for a draw.
+
+        Its words are left alone: exact samplers may request them in other portions.
+        """
+        return LuckyNoise(seed, coin=self._coin)
+
+    def _is_unlikely(self) -> bool:
+        self._n_unlikely += 1
+        return self._n_unlikely <= N_UNLIKELY
+
+    def _words(self, n: int) -> Words:
+        words = super()._words(n)
+        if self._first_word is not None and self._is_unlikely():
+            words[:1] = self._first_word
+        return words
+
+    def uniform_below(self, n: int, *, size: int) -> Integers:
+        """Draw numbers, all of them `coin` if that is set."""
+        drawn = super().uniform_below(n, size=size)
+        if self._coin is not None and self._is_unlikely():
+            drawn[:] = self._coin % n
+        return drawn
+
+    def bernoulli(self, p: Fraction, *, size: int) -> Bools:
+        """Draw booleans, all of them the less likely one if `coin` is set."""
+        drawn = super().bernoulli(p, size=size)
+        if self._coin is not None and 0 < p < 1 and self._is_unlikely():
+            drawn[:] = p < Fraction(1, 2)
+        return drawn
+
+
+class RecordingNoise(LuckyNoise):
     """Noise of a recorded run, and observer of its draws, which it can replay.
 
     All random bits outside of mechanisms come from `seed`, and each draw of a mechanism has its own
     seed. The outcomes of `script` are replayed in order; after the last one, mechanisms draw. With
     `far`, noisy numbers are shifted to very unlikely values. `rows` is the number of rows of one
-    unit, for costs that are recorded by row. `first_word`, a very unlikely one, starts every
-    request outside of mechanisms.
+    unit, for costs that are recorded by row.
     """
 
     def __init__(
@@ -74,21 +119,14 @@ class RecordingNoise(SeededNoise):
         far: bool = False,
         rows: int = 1,
         first_word: int | None = None,
+        coin: int | None = None,
     ) -> None:
-        super().__init__(seed)
-        self._first_word, self._n_first_words = first_word, 0
+        super().__init__(seed, first_word=first_word, coin=coin)
         self.seed, self.script, self.far, self.rows = seed, script, far, rows
         self.draws: list[RecordedDraw] = []
         self.accounts: dict[RunAccount, None] = {}
         self.seen: Features = {}  # features of the run
         self.faults: list[str] = []  # descriptions of noise drawn outside of recorded queries
-
-    def _words(self, n: int) -> Words:
-        words = super()._words(n)
-        if self._first_word is not None and self._n_first_words < N_FIRST_WORDS:
-            words[:1] = self._first_word
-            self._n_first_words += 1
-        return words
 
     def open(self, sealed: SealedValue, mechanism: Mechanism, what: str) -> Any:
         """Open sealed counts; this noise observes the account, whatever code created it."""
@@ -113,7 +151,7 @@ class RecordingNoise(SeededNoise):
             draw(exact, SeededNoise(-seed - 1))
             outcome = self.script[place].outcome
         else:
-            outcome = self._moved(record.mechanism, draw(exact, SeededNoise(seed)), place)
+            outcome = self._moved(record.mechanism, draw(exact, self.again(seed)), place)
         sensitivity = record.sensitivity
         if account.promise is not None and account.promise.of_row:
             sensitivity = replace(sensitivity, rows=self.rows)
@@ -124,7 +162,7 @@ class RecordingNoise(SeededNoise):
                 sensitivity,
                 _kept(exact),
                 outcome,
-                seed,
+                self.again(seed),
                 record.parts,
             )
         )

@@ -197,8 +197,11 @@ def _pure(epsilon: float, *, in_rho: bool) -> ReferenceCost:
     return ReferenceCost(rho=epsilon**2 / 2) if in_rho else ReferenceCost(epsilon)
 
 
-def spent_at_most(account: Any, *, epsilon: Fraction) -> ReferenceCost | None:
-    """Return the total cost of an account; None if a mechanism is not known here.
+def spent_at_most(account: Any, *, epsilon: Fraction, unknown: set[str]) -> ReferenceCost:
+    """Return the total cost of an account.
+
+    A mechanism that is not known here counts with the cost that it states, and its name is added to
+    `unknown`.
 
     If costs were recorded by row, group privacy gives the cost of a unit; its number of rows is the
     promised `epsilon` divided by that of a row. Parts of one division are disjoint, so the most
@@ -206,13 +209,14 @@ def spent_at_most(account: Any, *, epsilon: Fraction) -> ReferenceCost | None:
     """
     promise = account.promise
     if promise is None:
-        return None
+        return ReferenceCost()
     in_rho, in_mu = promise.rho is not None, promise.mu is not None
     own: dict[int, ReferenceCost] = {}
     for opening in account.records:
         price = reference_cost(opening.mechanism, opening.sensitivity, in_rho=in_rho, in_mu=in_mu)
         if price is None:
-            return None
+            unknown.add(type(opening.mechanism).__name__)
+            price = _stated(opening.mechanism.cost(opening.sensitivity), in_rho, in_mu)
         whole = not (opening.sensitivity.divisible or opening.sensitivity.rows == 1)
         for part in [account.root] * len(opening.parts) if whole else opening.parts:
             own[id(part)] = own.get(id(part), ReferenceCost()) + price
@@ -225,6 +229,14 @@ def spent_at_most(account: Any, *, epsilon: Fraction) -> ReferenceCost | None:
     return ReferenceCost(
         rows * total.epsilon, grown * total.delta, squared * total.rho, squared * total.mu_squared
     )
+
+
+def _stated(cost: Any, in_rho: bool, in_mu: bool) -> ReferenceCost:
+    if in_mu:
+        return ReferenceCost(mu_squared=float(cost.mu_squared or 0))
+    if in_rho:
+        return ReferenceCost(rho=float(cost.rho or 0))
+    return ReferenceCost(float(cost.epsilon or 0), float(cost.delta or 0))
 
 
 def _with_parts(part: Any, own: dict[int, ReferenceCost]) -> ReferenceCost:

@@ -72,6 +72,8 @@ class Finding:
         Inputs and event of the final test.
     notes : tuple of str
         Further remarks.
+    about_runs : bool
+        False for what surrounds the method's runs: noise, engines, the ledger and side effects.
     """
 
     promise: str
@@ -85,6 +87,7 @@ class Finding:
     n_inputs: int = 0
     witness: Witness | None = None
     notes: tuple[str, ...] = field(default=())
+    about_runs: bool = True
 
     @property
     def headline(self) -> str:
@@ -139,11 +142,15 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The overall verdict: a violation, else not tested, else no violation found."""
-        found = {finding.verdict for finding in self.findings}
-        if "VIOLATION" in found:
+        """The overall verdict: a violation if there is one; "NOT TESTED" only if nothing was.
+
+        Tests of what surrounds the method's runs, such as the source of noise, do not count as
+        tests of its promises.
+        """
+        if any(finding.verdict == "VIOLATION" for finding in self.findings):
             return "VIOLATION"
-        return "NO VIOLATION FOUND" if found == {"NO VIOLATION FOUND"} else "NOT TESTED"
+        tested = any(one.verdict != "NOT TESTED" for one in self.findings if one.about_runs)
+        return "NO VIOLATION FOUND" if tested else "NOT TESTED"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""

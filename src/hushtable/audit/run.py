@@ -7,14 +7,21 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from hushtable.audit import noise_check, side_effects
+from hushtable.audit import noise_check, pipeline_check, side_effects
 from hushtable.audit.cases import CASES, Case
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
-from hushtable.audit.differences import DifferenceTest, observations_of, some_inputs, watched_for
+from hushtable.audit.code_constants import constants_of
+from hushtable.audit.differences import (
+    DifferenceTest,
+    observations_of,
+    plan_of,
+    some_inputs,
+    watched_for,
+)
 from hushtable.audit.inputs import Pair
 from hushtable.audit.loss import LossClaim, LossTest, RepeatTest
 from hushtable.audit.report import Finding, Report
-from hushtable.audit.subject import Clock, Prepared, Subject
+from hushtable.audit.subject import Clock, Prepared, Subject, stopwatch
 from hushtable.audit.white_box import WhiteBox
 from hushtable.engine.output_guard import logged
 from hushtable.errors import HushtableError, ParameterError
@@ -37,10 +44,10 @@ RUNS = 20_000
 LARGEST = 3
 SECONDS = 50.0
 
-TESTS = ("generator", "elsewhere", "account", "differences", "repeats", "loss")
+TESTS = ("generator", "elsewhere", "pipeline", "account", "differences", "repeats", "loss")
 """Names of the tests, fast ones first; the audit ends if a fast one finds a violation."""
 
-Test = Callable[[float, Clock], Finding | None]
+Test = Callable[[float, Clock], Finding | list[Finding] | None]
 
 
 @logged("audit")
@@ -76,7 +83,8 @@ def audit(
     confidence : float
         One minus the maximum probability that a method which keeps its promises is accused.
     seconds : float, optional
-        Approximate limit on CPU time; the number of runs is reduced to fit. None for no limit.
+        Approximate limit on CPU time, and on a fourth of the elapsed time; fewer pairs and runs are
+        tested to fit. None for no limit.
     largest : int
         Search all tables of up to this many rows (graphs of this many nodes) in addition to the
         worst cases registered by the method; 0 for none.
@@ -84,8 +92,9 @@ def audit(
         Neighbors to try instead of all these.
     noise : Noise, optional
         Source of randomness, for tests of the audit itself. By default, that of a release.
-    tests : collection of {"generator", "account", "elsewhere", "differences", "repeats", "loss"}
-        Tests to run. By default, all.
+    tests : collection of str
+        Tests to run: "generator", "elsewhere", "pipeline", "account", "differences", "repeats" and
+        "loss". By default, all.
     progress : Progress
         Callback for progress.
 
@@ -117,12 +126,11 @@ def audit(
         problems.append(f"largest is {largest}; it must be from 0 to 5.")
     if unknown := sorted(set(tests) - set(TESTS)):
         problems.append(f"tests contains {', '.join(unknown)}; allowed are {', '.join(TESTS)}.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     case = case_of(method.name)
     schema, prepared = _prepared(case, method, schema)
     subject = Subject(method, schema, prepared, noise or SecureNoise())
-    started = time.monotonic(), time.process_time()
+    started, used = time.monotonic(), stopwatch()
     claims = {
         promise: _claims(promise, case, subject, largest, pairs) for promise in prepared.guarantees
     }
@@ -134,23 +142,25 @@ def audit(
         if "loss" in tests
     ]
     n_tests = max(1, len(quick) + len(slow))
-    found: list[Finding | None] = []
+    quickly: list[Finding] = []
+    slowly: list[Finding] = []
     for number, test in enumerate([*quick, *slow]):
         is_slow = number >= len(quick)
-        if any(one and one.verdict == "VIOLATION" for one in found[: len(quick)]):
+        if any(one.verdict == "VIOLATION" for one in quickly):
             break  # a violation is proved already
-        spent = time.process_time() - started[1]
-        allowed = _allowed(seconds, spent, n_tests - number, is_slow=is_slow)
+        allowed = _allowed(seconds, used(), n_tests - number, is_slow=is_slow)
         clock = Clock(allowed, progress, number / n_tests, 1 / n_tests)
-        found.append(test((1 - confidence) / n_tests, clock))
+        result = test((1 - confidence) / n_tests, clock)
+        for one in result if isinstance(result, list) else [result]:
+            (slowly if is_slow else quickly).extend([one] if one else [])
     progress("done", 1.0)
     return Report(
         method=method.name,
         parameters=method.parameters(),
         confidence=confidence,
         n_runs=subject.n_runs,
-        seconds=time.monotonic() - started[0],
-        findings=tuple(one for one in (*found[len(quick) :], *found[: len(quick)]) if one),
+        seconds=time.monotonic() - started,
+        findings=(*slowly, *quickly),
     )
 
 
@@ -237,6 +247,7 @@ def _quick_tests(
         WhiteBox(
             watched_for(claim, case, subject, is_given=is_given),
             is_counted=not claim.measure.startswith(LOG_RATIO),
+            coins=constants_of(plan_of(subject)).unlikely(),
         )
         for claim in about_neighbors
     ]
@@ -245,8 +256,10 @@ def _quick_tests(
     if "elsewhere" in tests:
         inputs = some_inputs(about_neighbors[0])
         listed.append(lambda error, clock: side_effects.checked(subject, inputs))
+    if "pipeline" in tests:
+        listed.append(lambda error, clock: pipeline_check.checked(subject, clock))
     if "account" in tests:
-        listed += [lambda error, clock, box=box: box.finding(error, clock) for box in boxes]  # type: ignore[misc]
+        listed += [lambda error, clock, box=box: box.findings(error, clock) for box in boxes]  # type: ignore[misc]
     for claim, box in zip(about_neighbors, boxes, strict=True):
         if "differences" in tests:
             listed.append(

@@ -195,6 +195,7 @@ def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
         verdict="NO VIOLATION FOUND",
         would_see=f"any other randomness or side effect, in {n_runs} runs",
         n_inputs=len(inputs),
+        about_runs=False,
     )
 
 

@@ -26,6 +26,15 @@ from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.run import PublishRun
 from hushtable.schema import Schema
 
+WALL = 4
+"""On a busy or slow machine, this many seconds count as one CPU second."""
+
+
+def stopwatch() -> Callable[[], float]:
+    """Return a clock of CPU seconds from now on, which also advances if others use the CPU."""
+    cpu, wall = time.process_time(), time.monotonic()
+    return lambda: max(time.process_time() - cpu, (time.monotonic() - wall) / WALL)
+
 
 @dataclass
 class Clock:
@@ -35,15 +44,17 @@ class Clock:
     progress: Progress = silent
     done: float = 0.0  # share of the audit completed before this test
     share: float = 1.0  # share of the audit that this test is
-    _start: float = field(default_factory=time.process_time)
+    _watch: Callable[[], float] = field(default_factory=stopwatch)
     _most: float = 0.0
 
     def now(self) -> float:
         """Return the CPU seconds since the test started."""
-        return time.process_time() - self._start
+        return self._watch()
 
-    def report(self, what: str, part: float) -> None:
-        """Report the progress of this test; it never decreases."""
+    def report(self, what: str, part: float | None = None) -> None:
+        """Report the progress of this test, by default by its time; it never decreases."""
+        if part is None:
+            part = min(1.0, self.now() / self.seconds) if self.seconds else 0.0
         self._most = max(self._most, part)
         self.progress(what, self.done + self.share * self._most)
 

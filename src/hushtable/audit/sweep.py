@@ -7,14 +7,14 @@ around every number in the method's plan or code.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
-from types import CellType, CodeType, FunctionType
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from hushtable.audit.code_constants import CodeConstants
 from hushtable.audit.inputs import (
     GraphInput,
     Pair,
@@ -34,11 +34,17 @@ MOST_ROWS = 300
 LARGEST_CONSTANT = 5_000
 """Largest number of a plan that is tried as a size in every shape."""
 
-MOST_LARGE, MOST_NAMED = 300_000, 6
+MOST_LARGE, MOST_NAMED = 5_000_000, 12
 """Largest number tried on copies of one row, and how many such numbers are tried."""
+
+MOST_NAMES, PER_SCHEMA = 160, 40
+"""Names of columns that are tried, and how many of them a schema has at once."""
 
 TANGLED = 8
 """Random graphs of each size."""
+
+CLIMBING = 6
+"""Tables from which a search continues."""
 
 Rows = Callable[[int], Sequence[Row]]
 
@@ -93,6 +99,37 @@ def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Ro
     """Return, in turn, one row, several different rows, or more rows than are used."""
     others = [corner for corner in corners if corner != row] or [row]
     return ([row], [row, *others][: max(most, 2)], [row] * most + others[:1] * most)[n % 3]
+
+
+def climbing_pairs(
+    schema: Schema, relation: Neighbors, n: int, *, tightness: Callable[[], float]
+) -> Iterator[Pair]:
+    """Yield neighbors at which scores move more and more, as measured by `tightness`.
+
+    Each pair is one of the best so far with some rows added or removed.
+    """
+    rng = np.random.default_rng(2)
+    pool: list[tuple[float, list[Row], list[Row]]] = []
+    sizes = schema.domain.shape
+    for number in range(n):
+        if number == n // 10 and not any(best[0] for best in pool):
+            return  # the method does not select by scores
+        base, extra = [], [tuple(map(int, rng.integers(sizes))) for _ in range(2)]
+        if number < n // 4 or not pool:
+            cells = rng.integers(sizes, size=(12, len(sizes))).tolist()
+            base = [tuple(cells[at]) for at in rng.integers(12, size=rng.integers(2, 30))]
+        else:
+            _, rows, was = pool[int(rng.integers(len(pool)))]
+            base = [*rows, *(tuple(map(int, rng.integers(sizes))) for _ in range(rng.integers(3)))]
+            kept = rng.permutation(len(base))[: len(base) - int(rng.integers(min(3, len(base))))]
+            base, extra = [base[at] for at in kept], was if rng.integers(3) else extra
+        name = f"{len(base)} rows, chosen by a search, and one more"
+        if relation == "replace":
+            one, two = (TableInput(schema, (*base, row)) for row in extra)
+            yield Pair(name, one, two)
+        else:
+            yield with_and_without(schema, name, base, extra)
+        pool = sorted([*pool, (tightness(), base, extra)], key=lambda one: -one[0])[:CLIMBING]
 
 
 def distant_pairs(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
@@ -159,135 +196,167 @@ def _tangled(n: int, seed: int) -> Iterator[tuple[str, str]]:
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-def constants(plan: Any, limit: int = LARGEST_CONSTANT) -> list[int]:
-    """Return the integers in a plan and in its code, up to a limit.
+def large_sizes(constants: CodeConstants) -> list[int]:
+    """Return large sizes that the code contains, its own first, each with its predecessor.
 
     Examples
     --------
-    >>> @dataclasses.dataclass
-    ... class Plan:
-    ...     threshold: int = 40
-    ...     share: Fraction = Fraction(1, 7)
-    >>> {7, 40} <= set(constants(Plan()))
+    >>> large_sizes(constants_of(None))[-1] <= MOST_LARGE
     True
     """
-    found: set[int] = set()
-    met: set[int] = set()
-    _collect(plan, found, limit, met)
-    for kind in type(plan).__mro__:
-        if kind.__module__ in {"builtins", "abc", "typing"}:
-            continue
-        for value in vars(sys.modules[kind.__module__]).values():
-            _collect(value, found, limit, met)
-        for value in vars(kind).values():
-            _collect(value.fget if isinstance(value, property) else value, found, limit, met)
-    return sorted(found)
+    own = constants.whole(LARGEST_CONSTANT + 1, MOST_LARGE, all_compared=False)
+    others = constants.whole(LARGEST_CONSTANT + 1, MOST_LARGE)
+    named = list(dict.fromkeys([*own, *others]))[:MOST_NAMED]
+    return [n - step for n in named for step in (0, 1)]
 
 
-def _collect(value: Any, found: set[int], limit: int, met: set[int]) -> None:
-    if id(value) in met or len(met) > 10_000:
-        return
-    met.add(id(value))
-    if isinstance(value, bool):
-        return
-    if isinstance(value, int):
-        if 1 < abs(value) <= limit:
-            found.add(abs(value))
-        return
-    if isinstance(value, FunctionType):
-        _named(value.__code__, found, limit)
-    for part in _parts(value):
-        _collect(part, found, limit, met)
+def named_sizes(constants: CodeConstants) -> list[int]:
+    """Return the sizes that the method's own code contains, each with its predecessor."""
+    own = constants.whole(2, LARGEST_CONSTANT, all_compared=False)
+    return sorted({n - step for n in own for step in (0, 1)})
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    """Return the fields or elements of an object, or the closure variables of a function."""
-    if isinstance(value, Fraction):
-        return value.numerator, value.denominator
-    if isinstance(value, FunctionType):
-        return [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type | Schema):
-        return [getattr(value, part.name, None) for part in dataclasses.fields(value)]
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # the cell is empty
-        return False
-
-
-def _named(code: CodeType, found: set[int], limit: int) -> None:
-    for value in code.co_consts:
-        if isinstance(value, CodeType):
-            _named(value, found, limit)
-        elif isinstance(value, int) and not isinstance(value, bool) and 1 < value <= limit:
-            found.add(value)
-
-
-def large_sizes(plan: Any) -> list[int]:
-    """Return up to six large sizes that a plan or its code contains, each with its predecessor.
-
-    Examples
-    --------
-    >>> large_sizes(None)
-    []
-    """
-    named = [n for n in constants(plan, MOST_LARGE) if n > LARGEST_CONSTANT]
-    return sorted({n - step for n in named[:MOST_NAMED] for step in (0, 1)})
-
-
-def sizes_of(plan: Any) -> list[int]:
+def sizes_of(constants: CodeConstants) -> list[int]:
     """Return the sizes to sweep: all below `MOST_ROWS`, then near constants and powers of two."""
-    around = {n + step for n in (*constants(plan), 512, 1024, 2048, 4096) for step in (-2, -1, 0)}
+    own = constants.whole(2, LARGEST_CONSTANT, all_compared=False)
+    around = {n + step for n in (*own, 512, 1024, 2048, 4096) for step in (-2, -1, 0)}
     return sorted({*range(MOST_ROWS), *(n for n in around if n >= MOST_ROWS)})
+
+
+def large_pairs(schema: Schema, sizes: Iterable[int]) -> Iterator[Pair]:
+    """Yield tables of many copies of one row with and without one more; the unit is a row."""
+    first, *others = corner_cells(schema)
+    for n in sizes:
+        for row in (first, *others[:1]):
+            one = TableInput(schema, (first, row), n_more=n - 1)
+            yield Pair(f"{n} copies of a row and one more", one, replace(one, rows=(first,)))
+
+
+def huge_pair(schema: Schema, n: int) -> Pair:
+    """Return a table of many copies of one row, and one with that row alone; no neighbors."""
+    few = TableInput(schema, tuple(corner_cells(schema)[:1]))
+    return Pair(f"{n} copies of a row and a single one", replace(few, n_more=n), few, distant=True)
+
+
+# --- random tables --------------------------------------------------------------------------------
+
+
+def random_pairs(schema: Schema, relation: Neighbors, n: int, seed: int = 1) -> Iterator[Pair]:
+    """Yield neighbors with a few kinds of rows, equally or unequally frequent.
+
+    Scores and choices depend most on one row where frequencies are equal or nearly equal.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = np.array(schema.domain.shape)
+    most = schema.unit.max_rows or 1
+    for number in range(n):
+        n_kinds = 16 if number % 3 == 2 else rng.integers(2, 7)
+        kinds = [tuple(map(int, rng.integers(sizes))) for _ in range(n_kinds)]
+        times = rng.integers(0, (3, 6, 12, 30)[number % 4], size=len(kinds))
+        if number % 2:  # ties
+            times[:] = rng.choice([times.max(), times.max() + 1, 0], size=len(kinds))
+        base = tuple(kind for kind, n_times in zip(kinds, times, strict=True)
+                     for _ in range(n_times))  # fmt: skip
+        extra = [kinds[int(at)] for at in rng.integers(len(kinds), size=max(2, most))]
+        name = f"{len(base)} random rows and one more"
+        if relation == "replace":
+            yield Pair(name, TableInput(schema, (*base, extra[0])),
+                       TableInput(schema, (*base, extra[1])))  # fmt: skip
+        else:
+            yield with_and_without(schema, name, base, extra)
 
 
 # --- schemas --------------------------------------------------------------------------------------
 
 
-def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[str, Schema]]:
-    """Yield variants of a schema: persons with two rows, missing values, a taxonomy, more columns.
+def variants(
+    schema: Schema, fits: Callable[[Schema], Any], constants: CodeConstants | None = None
+) -> Iterator[tuple[str, Schema]]:
+    """Yield variants of a schema: other units, columns of other types, names and features.
 
-    Variants for which `fits` raises are skipped.
+    With `constants`, bounds per person, names, values and numbers of columns come from the code,
+    too. Variants for which `fits` raises are skipped.
     """
     document = schema.to_dict()
     columns: dict[str, dict[str, Any]] = document["columns"]
-    persons = {"unit": {"kind": "person", "column": "who-it-is", "max_rows": 2}}
-    taxonomy = {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}}
-    values = ["l1", "l2", "r1", "r2"]
-    year = {"type": "date", "low": "2020-01-01", "high": "2021-12-31", "step": "year"}
-    changed: dict[str, dict[str, Any]] = {
-        "persons with two rows": {"who-it-is": {"role": "identifier"}},
-        "missing values": {
-            name: {**column, "missing": "category"}
-            for name, column in columns.items()
-            if column.get("role") not in {"identifier", "target"}
-        },
-        "a column with a taxonomy": {
-            "kind-of": {"type": "categorical", "values": values, "taxonomy": taxonomy},
-        },
-        "a column with many values": {"how-many": {"type": "integer", "low": 0, "high": 599}},
-        "columns of every type": {
-            "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
-            "which-year": year,
-            "one-of-two": {"type": "boolean"},
-            "two-of-two": {"type": "boolean"},
-        },
-    }
-    for name, others in changed.items():
-        added = {column: others[column] for column in others if column not in columns}
+    for name, added, more in _variations(document, constants or CodeConstants()):
+        # A variant may change columns or add some before the others.
+        new = {column: added[column] for column in added if column not in columns}
         content = {
             **document,
-            **(persons if "who-it-is" in added else {}),
-            "columns": added | {column: others.get(column, columns[column]) for column in columns},
+            **more,
+            "columns": new | {column: added.get(column, columns[column]) for column in columns},
         }
+        if more and schema.unit.kind == "person" and "unit" in more:
+            continue
         try:
             other = Schema.from_dict(content)
             fits(other)
         except (HushtableError, ValueError, KeyError):
             continue
         yield name, other
+
+
+Variation = tuple[str, dict[str, dict[str, Any]], dict[str, Any]]
+"""Name of a variant, its changed or additional columns, and other parts of the schema."""
+
+
+def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[Variation]:
+    columns: dict[str, dict[str, Any]] = document["columns"]
+    published = {
+        name: column for name, column in columns.items()
+        if column.get("role") not in {"identifier", "target"}
+    }  # fmt: skip
+    missing = {name: {**column, "missing": "category"} for name, column in published.items()}
+    taxonomy = {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}}
+    values = ["l1", "l2", "r1", "r2"]
+    kind_of = {"type": "categorical", "values": values, "taxonomy": taxonomy}
+    year = {"type": "date", "low": "2020-01-01", "high": "2021-12-31", "step": "year"}
+    special = {"type": "integer", "low": 0, "high": 1, "special": {"-9": "unknown"}}
+    yield _persons(2, "two")
+    yield "missing values", missing, {}
+    yield "a column with a taxonomy", {"kind-of": kind_of}, {}
+    yield "a column with many values", {"how-many": {"type": "integer", "low": 0, "high": 599}}, {}
+    yield "columns of every type", {
+        "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
+        "which-year": year,
+        "one-of-two": {"type": "boolean"},
+        "two-of-two": {"type": "boolean"},
+    }, {}  # fmt: skip
+    yield "special values", {"how-often": special}, {}
+    ruled = {"how-few": {**_binary(), "high": 2}, "how-long": _binary()}
+    yield "rules", ruled, {"rules": ['"how-few" >= "how-long"', '"how-few" <> 2']}
+    yield "derived columns", {"which-year": year}, {"derived": {"of-year": "year(which-year)"}}
+    yield "texts for missing values", missing, {"missing_values": ["", "NA", "-9"]}
+    yield "ordered values and bins", {
+        "how-good": {"type": "categorical", "values": values, "ordered": True, "other": "l2"},
+        "how-far": {"type": "integer", "low": 0, "high": 9, "bins": [0, 2, 5]},
+    }, {}  # fmt: skip
+    n_own = len(columns)
+    counts = {5, 8, 16, 40, *constants.whole(2, 64)[:MOST_NAMED]}
+    for n in sorted({n + step for n in counts for step in (0, 1)} - {*range(n_own + 1)}):
+        more = {f"column-{at}": _single() for at in range(n - n_own)}
+        yield f"{n} columns", more, {}
+    for most in dict.fromkeys([6, 3, 11, *constants.whole(2, 64, all_compared=False)]):
+        yield _persons(most, str(most))
+    names = constants.names(columns)[:MOST_NAMES]
+    for at in range(0, min(len(names), 24), 3):  # the most likely names, with two values each
+        yield f"names {names[at]} ...", {name: _binary() for name in names[at : at + 3]}, {}
+    for at in range(0, len(names), PER_SCHEMA):
+        some = names[at : at + PER_SCHEMA]
+        yield f"names {some[0]} ...", {name: _single() for name in some}, {}
+        values = list(dict.fromkeys([*some, *map(str.lower, some)]))
+        yield f"values {some[0]} ...", {"which": {"type": "categorical", "values": values}}, {}
+
+
+def _persons(most: int, number: str) -> Variation:
+    unit = {"kind": "person", "column": "who-it-is", "max_rows": most}
+    return f"persons with {number} rows", {"who-it-is": {"role": "identifier"}}, {"unit": unit}
+
+
+def _binary() -> dict[str, Any]:
+    return {"type": "integer", "low": 0, "high": 1}
+
+
+def _single() -> dict[str, Any]:
+    return {"type": "integer", "low": 0, "high": 0}

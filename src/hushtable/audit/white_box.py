@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,13 +71,16 @@ class FaultError(Exception):
     """A fault found in a run."""
 
 
-def check_sampler(draw: RecordedDraw) -> None:
-    """Compare a draw with the exact sampler on the same words, if the mechanism is known here."""
+def check_sampler(draw: RecordedDraw) -> bool:
+    """Compare a draw with the exact sampler on the same words; return whether one is known."""
+    if isinstance(draw.mechanism, CountMechanism | SplitChoice) or hasattr(draw.mechanism, "count"):
+        return True  # their distributions are tested with many draws
     expected = _expected(draw)
     if expected is not None and not np.array_equal(expected, _numbers(draw.outcome)):
         raise FaultError(
             f"{type(draw.mechanism).__name__} ({draw.what}) deviates from its exact sampler"
         )
+    return expected is not None
 
 
 def _numbers(outcome: Any) -> Any:
@@ -86,7 +89,7 @@ def _numbers(outcome: Any) -> Any:
 
 def _expected(draw: RecordedDraw) -> Any:  # noqa: PLR0911 - one for each mechanism
     mechanism, exact = draw.mechanism, draw.exact
-    stream = SeededNoise(draw.seed)
+    stream = draw.noise
     reader = BitReader(stream._words)
     if isinstance(mechanism, ScoreChoice):
         mechanism, exact = TopChoices(mechanism.eta), exact._replace(most=1)
@@ -246,6 +249,7 @@ PROMISE = (
     "the promise."
 )
 
+PRICED = "The cost and the distribution of each draw follow from formulas that the auditor knows."
 
 MOST_LAWS = 8
 """Maximum number of mechanisms for single counts whose distribution is tested."""
@@ -256,9 +260,9 @@ MOST_WAY_LAWS = 3
 MOST_WAYS = 1000
 """Maximum number of ways of one run that are compared individually."""
 
-FIRST_WORDS = (None, 0, None, None, 2**64 - 1)
-"""First word of random bits outside of mechanisms, by pair; None for a random word. Extreme words
-trigger behavior that would occur once in a million runs."""
+FIRST_WORDS = {1: 0, 4: 2**64 - 1}
+"""First word of random bits, by the pair's number modulo 5; otherwise random. Extreme words trigger
+behavior that would occur once in a million runs. Pairs of number 2 get a number of the code."""
 
 AT_LEAST = 4
 """Minimum number of pairs, regardless of time."""
@@ -267,65 +271,101 @@ ENOUGH = 20
 """Number of pairs without any draw of a mechanism after which the test stops."""
 
 
+class Watched(NamedTuple):
+    """Pairs for recorded runs, and the largest share of the time that they may take.
+
+    A function gets another one that returns the tightness of the pair before (see `check_same`).
+    """
+
+    subject: Subject
+    name: str
+    pairs: Sequence[Pair] | Callable[..., Iterator[Pair]]
+    share: float = 1.0
+
+
 @dataclass
 class WhiteBox:
     """Test with recorded runs of a method on many neighbors."""
 
-    # subject to run, description of the pairs, and pairs
-    neighbors: Iterable[tuple[Subject, str, Sequence[Pair]]]
+    neighbors: Iterable[Watched]
     # whether neighbors differ in one unit, so that sensitivities can be checked
     is_counted: bool = True
     n_pairs: int = 0
     n_draws: int = 0
     _error: float = 0.0
+    # numbers that unlikely random numbers may equal
+    coins: Sequence[int] = (0,)
+    _unknown: dict[str, set[str]] = field(default_factory=lambda: {"cost": set(), "sampler": set()})
+    _tightness: float = 0.0
     _silent: int = 0
     _n_ways: int = 0
     _checked: set[str] = field(default_factory=set)
 
-    def finding(self, error: float, clock: Clock) -> Finding | None:
-        """Check pairs until the time limit or the first fault; None if nothing was drawn."""
+    def findings(self, error: float, clock: Clock) -> list[Finding]:
+        """Check pairs until the time limit or the first fault; nothing if nothing was drawn."""
         self._error = error
-        for subject, name, pairs in self.neighbors:
-            for number, pair in enumerate(pairs):
-                if self._is_over(clock):
+        for subject, name, pairs, share in self.neighbors:
+            until = clock.now() + share * (clock.seconds or math.inf)
+            listed = pairs(tightness=lambda: self._tightness) if callable(pairs) else pairs
+            for number, pair in enumerate(listed):
+                if self._is_over(clock) or (number and clock.now() > until):
                     break
                 if self.n_pairs == ENOUGH and not self.n_draws:
-                    return None
+                    return []
                 if _is_crowded(pair) and not _is_coupled(pair):
                     continue
                 try:
-                    self._watch(subject, pair, number)
+                    self._watch(subject, pair)
                 except FaultError as fault:
                     where, sides = f"{pair.name} ({name})", (pair.one, pair.two)
-                    return Finding(
-                        promise=PROMISE,
-                        verdict="VIOLATION",
-                        n_inputs=self.n_pairs,
-                        witness=Witness(where, *sides, str(fault), EventTally(1, 1), None),
-                    )
-                clock.report("watching", min(1.0, number / len(pairs)))
+                    return [
+                        Finding(
+                            promise=PROMISE,
+                            verdict="VIOLATION",
+                            n_inputs=self.n_pairs,
+                            witness=Witness(where, *sides, str(fault), EventTally(1, 1), None),
+                        )
+                    ]
+                clock.report(f"comparing runs on {name}")
             if self._is_over(clock):
                 break  # listing more neighbors would also take time
         if not self.n_draws:
-            return None
-        return Finding(
-            promise=PROMISE,
-            verdict="NO VIOLATION FOUND",
-            would_see=f"any unpaid output, on any of {self.n_pairs:,} pairs",
-            n_inputs=self.n_pairs,
-        )
+            return []
+        return [
+            Finding(
+                promise=PROMISE,
+                verdict="NO VIOLATION FOUND",
+                would_see=f"any unpaid output, on any of {self.n_pairs:,} pairs",
+                n_inputs=self.n_pairs,
+            ),
+            *self._untested(),
+        ]
+
+    def _untested(self) -> list[Finding]:
+        """Report mechanisms that were observed but are not known here."""
+        reasons = [
+            f"the {what} not known to the auditor: {', '.join(sorted(names))}"
+            for what, names in (
+                ("costs of these mechanisms, as they state them, are", self._unknown["cost"]),
+                ("samplers of these mechanisms are", self._unknown["sampler"]),
+            )
+            if names
+        ]
+        return [Finding(promise=PRICED, verdict="NOT TESTED", reason=reason) for reason in reasons]
 
     def _is_over(self, clock: Clock) -> bool:
         return clock.is_past(1) and self.n_pairs >= AT_LEAST
 
-    def _watch(self, subject: Subject, pair: Pair, seed: int) -> None:
+    def _watch(self, subject: Subject, pair: Pair) -> None:
         """Run two neighbors with the same outcomes, and compare."""
+        seed = self.n_pairs
         far = seed % 4 == 3
         rows = subject.schema.unit.max_rows or 1
-        word, today = FIRST_WORDS[seed % len(FIRST_WORDS)], _today()
-        first = RecordingNoise(seed, far=far, rows=rows, first_word=word)
+        word, today = FIRST_WORDS.get(seed % 5), _today()
+        coin = self.coins[seed // 5 % len(self.coins)] if seed % 5 == 2 else None
+        first = RecordingNoise(seed, far=far, rows=rows, first_word=word, coin=coin)
         first.seen = subject.seen_with(pair.one, first)
-        second = RecordingNoise(seed, script=first.draws, rows=rows, first_word=word)
+        second = RecordingNoise(seed, script=first.draws, rows=rows, first_word=word, coin=coin)
         second.seen = subject.seen_with(pair.two, second)
         self.n_pairs += 1
         self.n_draws += len(first.draws)
@@ -334,10 +374,11 @@ class WhiteBox:
         promises = (p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP))
         promise = next(promises, None)
         for run in (first, second):
-            _check_account(run, promise, together=False)
+            self._unknown["cost"] |= _check_account(run, promise, together=False)
         if not far:
             for draw in first.draws:
-                check_sampler(draw)
+                if not check_sampler(draw):
+                    self._unknown["sampler"].add(type(draw.mechanism).__name__)
                 self._check_law(draw.mechanism)
             self._check_ways(first.draws)
         if not first.draws and not second.draws:
@@ -345,7 +386,9 @@ class WhiteBox:
             self._silent += first.seen != second.seen
         else:
             is_counted = self.is_counted and not pair.distant
-            check_same(first, second, is_counted=is_counted, is_coupled=_is_coupled(pair))
+            self._tightness = check_same(
+                first, second, is_counted=is_counted, is_coupled=_is_coupled(pair)
+            )
         if self.n_draws and self._silent:
             raise FaultError("runs without any draw differ between neighbors")
 
@@ -395,12 +438,15 @@ def _is_coupled(pair: Pair) -> bool:
 
 def check_same(
     one: RecordingNoise, two: RecordingNoise, *, is_counted: bool, is_coupled: bool = True
-) -> None:
+) -> float:
     """Compare two runs with the same outcomes, draw by draw; raise `FaultError` if they differ.
+
+    Return the largest change of scores, as a share of what their noise allows.
 
     If the same random bits do not select the same tuples of all records (not `is_coupled`), changes
     of tuple counts are not checked.
     """
+    tightest = 0.0
     for number, (a, b) in enumerate(zip(one.draws, two.draws, strict=False)):
         if repr(a.mechanism) != repr(b.mechanism):
             raise FaultError(
@@ -408,7 +454,7 @@ def check_same(
                 "outcomes"
             )
         if is_counted and (is_coupled or not isinstance(a.exact, CommonTuples)):
-            _check_distance(a, b, number)
+            tightest = max(tightest, _check_distance(a, b, number))
     if len(one.draws) != len(two.draws):
         raise FaultError(
             f"there are {len(one.draws)} draws on one input and {len(two.draws)} on its neighbor, "
@@ -427,17 +473,20 @@ def check_same(
             f"with the same outcomes of all {len(one.draws)} draws and the same other random bits, "
             f"{names[0]} differs (and {len(names) - 1} more)"
         )
+    return tightest
 
 
-def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
-    """Check that the inputs of two draws differ by at most the recorded sensitivity."""
+def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> float:
+    """Check that the inputs of two draws differ by at most the recorded sensitivity.
+
+    Return the share of it that scores reach.
+    """
     recorded, place = one.sensitivity, f"draw {number + 1} ({one.what})"
     if _is_scores(one.exact) or _is_ways(one.exact):
-        _check_scores(one, two, place)
-        return
+        return _check_scores(one, two, place)
     moved = _moved(one.exact, two.exact)
     if moved is None:
-        return
+        return 0.0
     sizes = np.abs(moved)
     for how, seen, allowed in (
         ("in total", int(sizes.sum()), recorded.l1),
@@ -448,6 +497,7 @@ def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
             raise FaultError(
                 f"{place} changes by {seen} {how} between neighbors; {allowed} was recorded"
             )
+    return 0.0
 
 
 def _check_parts(one: RecordingNoise, two: RecordingNoise) -> None:
@@ -488,7 +538,7 @@ def _parts_that_moved(one: RecordedDraw, two: RecordedDraw) -> list[DataPart]:
     return [part for part, row in zip(one.parts, changed, strict=True) if np.any(row)]
 
 
-def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> None:
+def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> float:
     """Check the change of scores against the sensitivity of their choice."""
     if _is_ways(one.exact):
         moved = _moved_ways(one.exact, two.exact)
@@ -497,12 +547,13 @@ def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> None:
         moved = _moved_scores(one.exact, two.exact)
         is_range, allowed = one.exact.monotone, one.exact.most
     if moved is None or not len(moved):
-        return
+        return 0.0
     # If the exponent is not halved, the cost depends on the range of the scores' changes.
     seen = int(moved.max() - moved.min()) if is_range else int(np.abs(moved).max())
     if seen > allowed:
         how = "relative to each other" if is_range else "at most"
         raise FaultError(f"scores of {place} change by {seen} {how}; their noise is for {allowed}")
+    return seen / max(allowed, 1)
 
 
 def _moved_scores(one: Any, two: Any) -> Any:
@@ -560,17 +611,19 @@ def _counted(common: CommonTuples) -> Counter[Any]:
 # --- the account ----------------------------------------------------------------------------------
 
 
-def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> None:
+def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> set[str]:
     """Check that all noise was recorded, and that the recomputed cost is within the promise.
 
     With `together`, the promise is about all accounts of the run, otherwise about each of them.
+    Return the names of mechanisms whose stated cost could not be recomputed.
     """
     for fault in run.faults:
         raise FaultError(fault)
+    unknown = set[str]()
     if promise is None:
-        return
-    found = [spent_at_most(account, epsilon=promise.epsilon) for account in run.accounts]
-    costs = [cost for cost in found if cost is not None]
+        return unknown
+    costs = [spent_at_most(account, epsilon=promise.epsilon, unknown=unknown)
+             for account in run.accounts]  # fmt: skip
     epsilon, delta = float(promise.epsilon), float(promise.delta)
     for cost in [sum(costs, ReferenceCost())] if together else costs:
         if not cost.is_within(epsilon, delta):
@@ -579,6 +632,7 @@ def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> None
                 f"the recomputed cost of the run{where} is {cost.in_words()}; the promise is "
                 f"epsilon {epsilon:g} and delta {delta:g}"
             )
+    return unknown
 
 
 # Audit of linked tables: runs on neighbors that differ in all rows of one person.

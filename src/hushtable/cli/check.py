@@ -60,11 +60,10 @@ def check_table(
         print_json(content)
     else:
         for verdict in verdicts:
-            console.print(str(verdict), highlight=False, soft_wrap=True)
+            console.print(str(verdict), soft_wrap=True)
         console.print(
             f"{found.n_rows:,} rows in {found.n_groups:,} groups with equal "
             f"{', '.join(found.quasi)}.",
-            highlight=False,
             soft_wrap=True,
         )
     if not holds:

@@ -88,9 +88,9 @@ def _show(content: Mapping[str, Any], screen: Console = console) -> None:
         screen.print()
     for release in content["releases"]:
         said = f"{visible(release['name'])}: {release['verdict']}."
-        screen.print(said, highlight=False, soft_wrap=True)
+        screen.print(said, soft_wrap=True)
     for note in content["notes"]:
-        screen.print(f"  {note}", highlight=False)
+        screen.print(f"  {note}")
 
 
 def _width(name: str, figures: Sequence[Mapping[str, Any]], place: int) -> int:

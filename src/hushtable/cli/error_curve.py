@@ -16,6 +16,7 @@ from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.files.svg import DrawnLine, draw_lines
 from hushtable.methods.base import CountError, Method
+from hushtable.privacy.rational import as_rational
 from hushtable.publishing.epsilon import SHARE, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
@@ -86,10 +87,10 @@ def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon |
     """Print the solved epsilon, if any, and the error against epsilon."""
     if answer is not None:
         console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
-        console.print(f"  {answer}", highlight=False)
+        console.print(f"  {answer}")
     if isinstance(curve, str):
         console.print("Error against epsilon", style="bold")
-        console.print(f"  unknown before the data is read: {curve}", highlight=False)
+        console.print(f"  unknown before the data is read: {curve}")
         return
     console.print(
         Text.assemble(
@@ -112,8 +113,8 @@ def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon |
         table.add_row(*row)
     console.print(table)
     for name in dict.fromkeys(error.worst for _, error in errors if error.worst):
-        console.print(f"  worst column: {name!r}", highlight=False)
-    console.print(f"  {curve.assumes}", highlight=False)
+        console.print(f"  worst column: {name!r}")
+    console.print(f"  {curve.assumes}")
 
 
 def _in_rows(width: float, curve: ErrorCurve) -> list[str]:
@@ -182,7 +183,7 @@ def _percent(share: Fraction | float) -> str:
 def _short(value: Any) -> str:
     """Format an exact number as a decimal if it is one, else as a fraction."""
     try:
-        exact = Fraction(value)
-    except (TypeError, ValueError):
+        exact = as_rational(value, name="value")
+    except ParameterError:
         return str(value)
     return f"{float(exact):.12g}" if Fraction(f"{float(exact):.12g}") == exact else str(exact)

@@ -18,7 +18,8 @@ from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_
 from hushtable.cli.plain import print_json, visible
 from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
 from hushtable.errors import ParameterError
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
+from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded
 
 ledger_group = typer.Typer(
@@ -90,7 +91,7 @@ def show(
         return
     show_account(content, protects=protects)
     if html is not None:
-        console.print(f"Wrote {html}. Internal: for the ledger's custodian.", highlight=False)
+        console.print(f"Wrote {html}. Internal: for the ledger's custodian.")
 
 
 @ledger_group.command("reserve")
@@ -158,17 +159,13 @@ def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.Approx
                 check(amounts[name])
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     if amounts["delta"]:
         return ht.ApproxDP(**amounts, **protects)
     return ht.PureDP(epsilon=amounts["epsilon"], **protects)
 
 
 # Terminal output of ``hushtable ledger show``.
-
-ACCOUNTS = {"basic": ("epsilon", "delta"), "concentrated": ("rho", "delta")}
-"""The two accounts and the parameters that each counts."""
 
 MOST_BARS = 60
 
@@ -178,9 +175,7 @@ def show_account(content: Mapping[str, Any], *, protects: str) -> None:
     _show_what_it_is_for(content, protects=protects)
     _show_accounts(content)
     _show_history(content["history"])
-    console.print(
-        Text.assemble(("Left", "bold"), f": {content['left']['in_words']}"), highlight=False
-    )
+    console.print(Text.assemble(("Left", "bold"), f": {content['left']['in_words']}"))
     for what, became in (("entries", _entry_became), ("reservations", _reservation_became)):
         if content[what]:
             console.print(what.capitalize(), style="bold")
@@ -198,16 +193,14 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     epsilon, delta = _amounts(content["cap"])
     console.print(
         f"{name}created {_time(content['created'])} UTC, protects {visible(protects)}. Cap for all "
-        f"releases together: epsilon {epsilon}, delta {delta}.",
-        highlight=False,
+        f"releases together: epsilon {epsilon}, delta {delta}."
     )
     _show_decision("The cap", content["decision"])
     for about in content["tables"]:
         since = f", since entry {about['record']}" if about["record"] else ""
         reason = f": {_one_line(about['reason'])}" if about["reason"] else ""
         console.print(
-            f"Pays for {_one_line(about['name'])} (schema {about['digest'][:16]}){since}{reason}.",
-            highlight=False,
+            f"Pays for {_one_line(about['name'])} (schema {about['digest'][:16]}){since}{reason}."
         )
     if not content["tables"]:
         console.print("Not bound to a table yet; the first charge for one binds it.")
@@ -217,7 +210,6 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
             f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
             "The amounts spent do not include them.",
             style="bold red",
-            highlight=False,
         )
 
 
@@ -234,38 +226,36 @@ def _show_decision(what: str, stated: Mapping[str, str]) -> None:
         )
         if name in stated
     ]
-    console.print(f"{what}: {'; '.join(said)}.", highlight=False)
+    console.print(f"{what}: {'; '.join(said)}.")
     if Decision(**stated).is_overdue(datetime.now(UTC).date()):
-        console.print(f"{what}: the review is overdue.", style="bold red", highlight=False)
+        console.print(f"{what}: the review is overdue.", style="bold red")
 
 
 def _show_prior(what: str, prior: Mapping[str, str]) -> None:
     """Print the prior of a release, and the reason that it is public, if stated."""
     reason = f"; public, because: {_one_line(prior['public'])}" if "public" in prior else ""
     name = f"{prior['kind']} {_one_line(prior['name'])} ({prior['sha256'][:16]})"
-    console.print(f"{what}: starts from the {name}{reason}.", highlight=False)
+    console.print(f"{what}: starts from the {name}{reason}.")
 
 
 def _show_accounts(content: Mapping[str, Any]) -> None:
-    """Print both accounts in one table."""
+    """Print what each account in use has spent of its limit, in one table."""
     table = Table(box=None, header_style="bold")
     for name in ("account", "counts"):
         table.add_column(name, no_wrap=True)
-    parts = ("limit", "spent", "reserved", "left")
+    parts = ("limit", "spent", "reserved")
     for name in parts:
-        table.add_column(
-            name, justify="right", no_wrap=True, style="bold" if name == "left" else None
-        )
-    for account, counted in ACCOUNTS.items():
-        if content[account]:
-            for number in counted:
-                amounts = (rounded(Fraction(content[account][part][number])) for part in parts)
-                table.add_row(account if number == counted[0] else "", number, *amounts)
+        table.add_column(name, justify="right", no_wrap=True)
+    used = [account for account in ACCOUNTS if content[account]]
+    for account in used:
+        label = account
+        for number, symbol in ACCOUNTS[account].items():
+            amounts = (rounded(Fraction(content[account][part][number])) for part in parts)
+            table.add_row(label, symbol, *amounts)
+            label = ""
     print_whole(table)
-    if content["concentrated"]:
-        console.print(
-            "A release must fit one of the two accounts; they share delta.", highlight=False
-        )
+    if len(used) > 1:
+        console.print("A release must fit one of the accounts; they share delta.")
 
 
 def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
@@ -288,7 +278,7 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
         shares = [max(history[step][account] or 0 for step in span) for span in spans[-width:]]
         full = history[-1][account]
         now = f"{100 * full:.3g}%" if full <= 1 else "full"
-        console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
+        console.print(f"  {account:<12}  {bars(shares)}  {now}")
 
 
 def _spans(times: Sequence[datetime], width: int) -> list[range]:

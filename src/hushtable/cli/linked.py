@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushtable.cli.ending import Publishing
-from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
     Anyway,
@@ -21,7 +20,7 @@ from hushtable.cli.options import (
     with_method_options,
 )
 from hushtable.cli.plain import print_json
-from hushtable.cli.plan import as_plain, show_plan
+from hushtable.cli.plan import as_plain, show_forecast, show_plan
 from hushtable.cli.publish import show_published
 from hushtable.cli.screen import console, one_bar, print_lines
 from hushtable.errors import ParameterError
@@ -57,8 +56,7 @@ def files_of(given: list[str]) -> dict[str, str]:
             problems.append(f"table {name!r} is given twice; give one file, or a pattern with *.")
         else:
             files[name] = file
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return files
 
 
@@ -104,11 +102,11 @@ def _plan_command(kind: type[Linked]) -> Callable[..., None]:
 
         made = method.plan(LinkedSchema.load(schema))
         forecast = made.forecast(rows)
-        hollow = made.uninformative(SUPPOSED_ROWS if rows is None else rows)
+        uninformative = made.uninformative(SUPPOSED_ROWS if rows is None else rows)
         if as_json:
-            print_json({**as_plain(made, forecast), "hollow": hollow})
+            print_json({**as_plain(made, forecast), "uninformative": uninformative})
         else:
-            show_plan(made, forecast, hollow)
+            show_plan(made, forecast, uninformative)
 
     plan.__doc__ = "Show promise, budget and expected error of all tables; reads no data."
     return plan

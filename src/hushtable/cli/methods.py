@@ -42,9 +42,9 @@ def methods(as_json: AsJson = False) -> None:
         table.add_row(spec.name, spec.takes, summary, paper)
     print_whole(table)
     baselines = ", ".join(spec.name for spec, *_ in known if spec.baseline)
-    console.print(f"\nBaselines, for comparison: {baselines}.", highlight=False)
+    console.print(f"\nBaselines, for comparison: {baselines}.")
     alone = ", ".join(spec.name for spec, *_ in known if not spec.publishes)
-    console.print(f"Python only, without releases: {alone}.", highlight=False)
+    console.print(f"Python only, without releases: {alone}.")
 
 
 def _about(spec: MethodSpec) -> tuple[str, str]:

@@ -17,8 +17,8 @@ from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import ParameterField, Parameters
-    from hushtable.privacy.ledger.decision import Decision
     from hushtable.privacy.ledger.payment import PaymentOptions
+    from hushtable.privacy.ledger.records import Decision
 
 Kind = TypeVar("Kind", bound="Parameters")
 
@@ -101,7 +101,7 @@ def stated_decision(responsible: str, reason: str, review_by: str) -> Decision |
     """Return the decision to record, or None if none of the three options is given."""
     if not (responsible or reason or review_by):
         return None
-    from hushtable.privacy.ledger.decision import Decision  # noqa: PLC0415 - keeps help quick
+    from hushtable.privacy.ledger.records import Decision  # noqa: PLC0415 - keeps help quick
 
     return Decision(responsible=responsible, reason=reason, review_by=review_by)
 
@@ -216,8 +216,7 @@ def _rules(items: list[str]) -> dict[str, Any]:
         for column, times in given.items()
         if column and times > 1
     ]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return rules
 
 

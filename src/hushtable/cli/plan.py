@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,6 @@ import typer
 from rich.table import Table
 
 import hushtable as ht
-from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
     AsJson,
@@ -88,18 +88,18 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         made = method.plan(public)
         known = public.expected_rows(rows)
         forecast = made.forecast(known)
-        hollow = made.uninformative(SUPPOSED_ROWS if known is None else known)
+        uninformative = made.uninformative(SUPPOSED_ROWS if known is None else known)
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         found = _dry_run(method, public, known, like) if dry_run or like else None
         if as_json:
-            content = {**as_plain(made, forecast), "hollow": hollow}
+            content = {**as_plain(made, forecast), "uninformative": uninformative}
             if found is not None:
                 content["dry_run"] = found.to_dict()
             print_json(content | error_curve.plan_to_dict(curve, answer))
             return
-        show_plan(made, forecast, hollow)
+        show_plan(made, forecast, uninformative)
         error_curve.show_plan(console, curve, answer)
         if found is not None:
             _show_dry_run(found)
@@ -119,7 +119,7 @@ def _show_dry_run(found: DryRun) -> None:
     """Print the errors found in a dry run."""
     from hushtable.publishing.dry_run import percent  # noqa: PLC0415 - slow to import
 
-    console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold", highlight=False)
+    console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold")
     table = Table("counts by", "typical error", "largest error", box=None, header_style="bold")
     for name, off in [*found.columns.items(), ("pairs of columns", found.pairs)]:
         if off is not None:
@@ -128,11 +128,10 @@ def _show_dry_run(found: DryRun) -> None:
     console.print(table)
     console.print(
         "  Errors of counts of at least 0.5% of the rows: listed values, and ranges that contain "
-        "a tenth of the rows.",
-        highlight=False,
+        "a tenth of the rows."
     )
     for sentence in found.advice:
-        console.print(f"  {sentence}", highlight=False)
+        console.print(f"  {sentence}")
 
 
 def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
@@ -149,21 +148,52 @@ def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
     }
 
 
-def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
+def show_plan(made: Plan[Any], forecast: ht.Forecast, uninformative: str) -> None:
     """Print the promises, the budget split and the forecast."""
     console.print("Promise", style="bold")
     for promise in made.guarantees:
         console.print(f"  {promise.explain()}")
     for condition in made.conditions:
-        console.print(f"  {condition}", highlight=False)
+        console.print(f"  {condition}")
     if forecast.split:  # empty if the ledger cannot count the method
         table = Table("step", "epsilon", box=None, header_style="bold")
         for step, share in forecast.split.items():
             table.add_row(step, f"{float(share):g}")
         console.print(table)
     show_forecast(forecast)
-    if hollow:
-        console.print(f"  publish will refuse this plan: {hollow}", highlight=False)
+    if uninformative:
+        console.print(f"  publish will refuse this plan: {uninformative}")
+
+
+def show_forecast(forecast: ht.Forecast) -> None:
+    """Print the forecast of a release."""
+    console.print("Expected", style="bold")
+    for what, figure in forecast.lines.items():
+        console.print(f"  {what}: {written(figure)}")
+    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB")
+
+
+def written(figure: str | float) -> str:
+    """Format a number with few digits, from 10^12 on as a power of ten; a text stays unchanged.
+
+    Examples
+    --------
+    >>> written(8.10545e-16), written(0.25), written(1234.5678), written(3.2e25)
+    ('almost 0', '0.25', '1,234.57', 'about 3 x 10^25')
+    >>> written(10**400)
+    'about 1 x 10^400'
+    """
+    if isinstance(figure, str):
+        return figure
+    if 0 < abs(figure) < 1e-4:
+        return "almost 0"
+    if abs(figure) < 1e12:
+        return f"{figure:,.6g}" if abs(figure) < 1e6 else f"{figure:,.0f}"
+    # Integers may exceed the range of a float.
+    power = math.floor(math.log10(abs(figure)))
+    first = round(10 ** (math.log10(abs(figure)) - power))
+    sign = "-" if figure < 0 else ""
+    return f"about {sign}{first} x 10^{power}"
 
 
 plan_group = method_group(

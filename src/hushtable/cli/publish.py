@@ -9,7 +9,6 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.ending import Publishing, warn
-from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
     Anyway,
@@ -24,6 +23,7 @@ from hushtable.cli.options import (
     with_method_options,
 )
 from hushtable.cli.plain import print_json
+from hushtable.cli.plan import show_forecast
 from hushtable.cli.screen import console, one_bar
 
 
@@ -79,12 +79,11 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
         print_json({**statement, "rows_out": n_rows})
         return
     said = "" if n_rows is None else f": {_told_rows(release, n_rows)}"
-    console.print(f"Published to {release.folder}{said}.", highlight=False)
+    console.print(f"Published to {release.folder}{said}.")
     if n_rows == 0:
         console.print(
             "  The release is empty: no row was published. Its cost remains charged. Generalize "
-            "more or publish fewer columns next time.",
-            highlight=False,
+            "more or publish fewer columns next time."
         )
     for promise in release.statement.guarantees:
         console.print(f"  {promise.explain()}")
@@ -93,7 +92,6 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
             "WARNING: this release has no epsilon, so a ledger cannot add up its cost. The total "
             "of this table's ledger no longer covers everything that was published.",
             style="bold",
-            highlight=False,
         )
 
 

@@ -75,11 +75,7 @@ class QueryOptions:
             return release.quantile(column, float(probability), where, by=self.by, scope=self.scope)
         if self.regress:
             return release.regression(self.regress, where, logistic=self.logistic, scope=self.scope)
-        if self.by:
-            return release.crosstab(self.by, where, scope=self.scope)
-        if self.scope == "population":
-            return release.total(where, scope="population")
-        return release.count(str(where))
+        return release.count(where, by=self.by, scope=self.scope)
 
 
 def _number(text: str) -> float | None:
@@ -103,16 +99,13 @@ def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | No
     """Write an answer to a new CSV file, and plot it to a new SVG file, if paths are given."""
     from hushtable.files.writing import write_whole  # noqa: PLC0415
     from hushtable.query.answers.estimator import Estimate  # noqa: PLC0415 - slow to import
-    from hushtable.query.answers.table import (  # noqa: PLC0415
-        EstimateTable,
-        drawing,
-    )
+    from hushtable.query.answers.table import EstimateTable  # noqa: PLC0415
 
     if csv is not None:
         table = EstimateTable((), ((),), (answer,)) if isinstance(answer, Estimate) else answer
         write_whole(csv, table.to_csv())
     if plot is not None:
-        write_whole(plot, drawing(answer))
+        answer.plot().save(plot)
 
 
 def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
@@ -128,8 +121,7 @@ def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
             problems += error.problems
     if plot is not None and plot.suffix != ".svg":
         problems.append(f"--plot is {plot.name!r}; it must end in .svg.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def show(release: ReleasePath, as_json: AsJson = False) -> None:
@@ -266,6 +258,5 @@ def _public_tables(given: list[str]) -> dict[str, pa.Table]:
             )
         except (OSError, pa.ArrowInvalid) as error:
             problems.append(f"table {name!r}: cannot read {file!r}: {error}.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return tables

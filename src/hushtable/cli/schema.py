@@ -94,13 +94,13 @@ def draft(  # noqa: PLR0917 - the options of a command
     if out is None:
         print_json(content) if as_json else sys.stdout.write(text)
         return
-    try:
+    from hushtable.files.writing import write_failures_as  # noqa: PLC0415 - one option
+
+    with write_failures_as(ParameterError, f"cannot write {str(out)!r}"):
         # A draft contains private information, so only the owner may read the file.
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-    except OSError as error:
-        raise ParameterError(f"cannot write {str(out)!r}: {error.strerror}.") from None
     if as_json:
         print_json(content)
         return

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hushtable.files.progress import Progress
 
 
-# Markup is off in both, since they print names and texts from files.
-console = Console(markup=False, emoji=False)
-errors = Console(markup=False, emoji=False, stderr=True)
+# Markup and highlights are off in both, since they print names and texts from files.
+console = Console(markup=False, emoji=False, highlight=False)
+errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 def tell(said: str, *, as_json: bool, **content: Any) -> None:
@@ -33,13 +33,13 @@ def tell(said: str, *, as_json: bool, **content: Any) -> None:
     if as_json:
         print_json(content)
     else:
-        console.print(said, highlight=False, soft_wrap=True)
+        console.print(said, soft_wrap=True)
 
 
 def print_lines(lines: Iterable[object]) -> None:
-    """Print each item on its own line, without wrapping or highlighting."""
+    """Print each item on its own line, without wrapping."""
     for line in lines:
-        console.print(str(line), soft_wrap=True, highlight=False)
+        console.print(str(line), soft_wrap=True)
 
 
 def print_whole(table: Table, screen: Console = console) -> None:
@@ -55,7 +55,7 @@ def print_whole(table: Table, screen: Console = console) -> None:
     least = screen.measure(table, options=unbounded).minimum
     if least > screen.width:
         table.width = least
-    screen.print(table, crop=False, highlight=False)
+    screen.print(table, crop=False)
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -167,5 +167,5 @@ def write_findings(
     show(found.to_dict())
     for path in (page, numbers):
         if path is not None:
-            console.print(f"Wrote {path}.", highlight=False)
+            console.print(f"Wrote {path}.")
     console.print("Internal: these results use the private table; do not publish them.")

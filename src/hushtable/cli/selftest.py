@@ -64,9 +64,8 @@ def _show(rows: list[CheckRow], where: dict[str, Any]) -> None:
     n_held = sum(row.word == "holds" for row in rows)
     console.print(
         f"{n_held} of {len(rows)} checks hold; hushtable {where['version']}, Python "
-        f"{where['python']}, {where['machine']}, {libraries}; {where['time']}.",
-        highlight=False,
+        f"{where['python']}, {where['machine']}, {libraries}; {where['time']}."
     )
     for row in rows:
         if row.word != "holds":
-            console.print(f"{row.word}: {row.name}: {row.said}", highlight=False)
+            console.print(f"{row.word}: {row.name}: {row.said}")

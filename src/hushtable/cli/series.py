@@ -104,12 +104,11 @@ def init(  # noqa: PLR0917 - the options of a command
             }
         )
         return
-    console.print(f"Created {visible(str(folder))}; no data was read.", highlight=False)
+    console.print(f"Created {visible(str(folder))}; no data was read.")
     others = "" if second is None else f", the second {float(second):.3g}"
     console.print(
         f"  Epsilon {epsilon} and delta {delta} cover all rows of a person in all waves. The "
-        f"first wave alone has epsilon {float(first):.3g}{others}.",
-        highlight=False,
+        f"first wave alone has epsilon {float(first):.3g}{others}."
     )
     _show_expected(expected, n_rows, change)
 
@@ -117,8 +116,7 @@ def init(  # noqa: PLR0917 - the options of a command
 def _show_expected(expected: Expected, rows: int, change: float) -> None:
     console.print(
         f"  Expected error (half-width of 95% intervals) of a count of a tenth of the rows by one "
-        f"column, after {expected.waves} waves of {rows:,} rows with {change:.0%} change per wave:",
-        highlight=False,
+        f"column, after {expected.waves} waves of {rows:,} rows with {change:.0%} change per wave:"
     )
     lines = {
         "level, from one wave": (expected.alone, "rows"),
@@ -129,7 +127,7 @@ def _show_expected(expected: Expected, rows: int, change: float) -> None:
     }
     for what, (number, unit) in lines.items():
         if number is not None:
-            console.print(f"    {what:30} +- {number:,.3g} {unit}", highlight=False)
+            console.print(f"    {what:30} +- {number:,.3g} {unit}")
 
 
 @series_group.command("publish")
@@ -200,23 +198,20 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
     epsilon, delta = (rounded(Fraction(content[name])) for name in ("epsilon", "delta"))
     console.print(
         f"A {kind} {planned}: epsilon {epsilon} and delta {delta} cover all rows of a person in "
-        "all waves.",
-        highlight=False,
+        "all waves."
     )
     for release in content["releases"]:
         console.print(
             f"  {release['name']}: about {release['rows']:,.0f} rows, published on "
-            f"{release['created']}",
-            highlight=False,
+            f"{release['created']}"
         )
     for name in content["lost"]:
         console.print(
             f"  {name}: charged but not published: its run was killed or is still running. To see "
-            "your options, publish it again.",
-            highlight=False,
+            "your options, publish it again."
         )
     if content["left"] is not None:
-        console.print(f"Releases left: {content['left']}.", highlight=False)
+        console.print(f"Releases left: {content['left']}.")
 
 
 @series_group.command("count")
@@ -266,7 +261,7 @@ def trend(
         write_whole(plot, series.plot(where))
     _answer(found, as_json)
     if plot is not None and not as_json:
-        console.print(f"Drew {visible(str(plot))}.", highlight=False)
+        console.print(f"Drew {visible(str(plot))}.")
 
 
 @series_group.command("transitions")
@@ -297,7 +292,7 @@ def transitions(
         )  # fmt: skip
     console.print(shown)
     for note in found.notes:
-        console.print(f"  {note}", highlight=False)
+        console.print(f"  {note}")
 
 
 @series_group.command("moved")
@@ -331,6 +326,6 @@ def _answer(found: ht.Estimate, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
         return
-    console.print(str(found), highlight=False)
+    console.print(str(found))
     for note in found.notes:
-        console.print(f"  {note}", highlight=False)
+        console.print(f"  {note}")

@@ -28,6 +28,7 @@ from hushtable.errors import HushtableError
 from hushtable.evaluation.figures import best_accuracies
 from hushtable.methods.registry import specs
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, NoGuarantee, PureDP, compose
+from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded, shown
 from hushtable.release.release import Release
 
@@ -231,14 +232,20 @@ def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
         )
     found["total"] = DraftAnswer(tuple(total), "ledger")
     accounting = ["Basic composition: the sums of epsilons and of deltas stay within the cap."]
-    if book["concentrated"]:
-        limit, used = (book["concentrated"][part]["rho"] for part in ("limit", "spent"))
+    names = {
+        "zero-concentrated differential privacy (zCDP)": ("concentrated", "rho"),
+        "Gaussian differential privacy": ("gaussian", "mu_squared"),
+    }
+    if filters := {name: of for name, of in names.items() if book[of[0]]}:
         accounting = [
-            "By two privacy filters: basic composition and zero-concentrated differential privacy "
-            "(zCDP). The charges must satisfy at least one of them. Each has a share of delta that "
-            "was fixed before any data was read (hushtable/privacy/ledger/ledger.md).",
-            f"rho spent: {float(Fraction(used)):.4g} of {float(Fraction(limit)):.4g}.",
+            f"By privacy filters: basic composition and {' and '.join(filters)}. The charges must "
+            "satisfy at least one of them. Each has a share of delta that was fixed before any "
+            "data was read (hushtable/privacy/ledger/ledger.md)."
         ]
+    for account, number in filters.values():
+        limit, used = (Fraction(book[account][part][number]) for part in ("limit", "spent"))
+        symbol = ACCOUNTS[account][number]
+        accounting.append(f"{symbol} spent: {float(used):.4g} of {float(limit):.4g}.")
     found["accounting"] = DraftAnswer(tuple(accounting), "ledger")
     found["further-releases"] = DraftAnswer((book["left"]["in_words"],), "ledger")
     return found

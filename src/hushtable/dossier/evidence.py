@@ -108,8 +108,7 @@ def _require_paid(
         for name, release in releases.items()
         if (receipt := release.statement.ledger) and receipt.receipt not in entries
     ]
-    if problems:
-        raise Refused(problems)
+    Refused.raise_if_any(problems)
 
 
 def _files_of(release: Release, beside: Path) -> list[EvidenceFile]:
@@ -138,9 +137,7 @@ def _json(kind: str, path: str | Path) -> tuple[dict[str, Any], str]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise ParameterError(
-            f"{str(path)!r} was not written by `hushtable {_COMMANDS[kind]}`; pass such a file."
-        )
+        raise _foreign(kind, path)
     return content, hashlib.sha256(raw).hexdigest()
 
 
@@ -150,16 +147,20 @@ _COMMANDS = {
 }
 
 
+def _foreign(kind: str, path: str | Path) -> ParameterError:
+    """Return the error for a file that another program wrote."""
+    return ParameterError(
+        f"{str(path)!r} was not written by `hushtable {_COMMANDS[kind]}`; pass such a file."
+    )
+
+
 def _evaluated(content: Mapping[str, Any], releases: Mapping[str, Release], path: Any) -> str:
     """Return the name of the release that was evaluated, found by the digests of its tables."""
     try:
         digests = {name: table["sha256"] for name, table in content["release"]["tables"].items()}
         _ = content["utility"]["columns"], content["risk"], content["reproduce"]["control"]
     except (KeyError, TypeError, AttributeError):
-        raise ParameterError(
-            f"{str(path)!r} was not written by `hushtable {_COMMANDS['evaluation']}`; pass such a "
-            "file."
-        ) from None
+        raise _foreign("evaluation", path) from None
     for name, release in releases.items():
         tables = release.statement.tables
         if digests and digests == {name: table.sha256 for name, table in tables.items()}:
@@ -177,9 +178,7 @@ def _audited(content: dict[str, Any], releases: Mapping[str, Release], path: Any
         _ = [(finding["verdict"], finding["promise"]) for finding in findings]
         _ = content["parameters"].items(), content["n_runs"], content["confidence"]
     except (KeyError, TypeError, AttributeError):
-        raise ParameterError(
-            f"{str(path)!r} was not written by `hushtable {_COMMANDS['audit']}`; pass such a file."
-        ) from None
+        raise _foreign("audit", path) from None
     made = {release.statement.method for release in releases.values()}
     if method not in made:
         raise Refused(

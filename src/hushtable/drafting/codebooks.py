@@ -54,7 +54,8 @@ def between(low: Any, high: Any, step: Any = None) -> Content | None:
         given = None if step in (None, "") else Decimal(str(step))
     except InvalidOperation:
         return None
-    if not (first.is_finite() and last.is_finite()) or first > last:
+    # int() would compute 1e999999999 in full.
+    if not all(d.is_finite() and abs(d.adjusted()) < 309 for d in (first, last)) or first > last:
         return None
     if first == int(first) and last == int(last) and given in (None, Decimal(1)):
         return {"type": "integer", "low": int(first), "high": int(last), **MISSING}
@@ -287,8 +288,7 @@ def read_codebook(*given: str | Path) -> Codebook:
         ]
         columns |= found
         sources |= dict.fromkeys(found, Path(one).name)
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return Codebook(columns, sources)
 
 

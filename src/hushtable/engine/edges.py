@@ -89,8 +89,7 @@ def inspect_graph(
                 _refuse_names(what, Path(data), names)
         except DataError as error:
             problems += error.problems
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
 
 
 def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) -> Graph:

@@ -73,8 +73,7 @@ def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = 
     ]
     if not columns:
         problems.append("no column is given; give at least one.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def require_dense(schema: Schema, groups: ColumnGroups, recode: Recodings) -> list[tuple[int, ...]]:
@@ -88,8 +87,7 @@ def require_dense(schema: Schema, groups: ColumnGroups, recode: Recodings) -> li
         for group, shape in zip(groups, shapes, strict=True)
         if math.prod(shape) > MAX_HISTOGRAM or len(group) > MAX_GROUP
     ]
-    if problems:
-        raise TooLarge(problems)
+    TooLarge.raise_if_any(problems)
     return shapes
 
 
@@ -108,8 +106,7 @@ def require_groups(schema: Schema, groups: ItemGroups, item_columns: ItemColumns
                 f"the unit is {schema.unit.kind}; a long table needs the unit person, whose values "
                 "are combined."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
     if not groups or any(
         not group or len(set(group)) < len(group) or not all(0 <= i < n_items for i in group)
         for group in groups

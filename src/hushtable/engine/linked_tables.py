@@ -71,8 +71,7 @@ def check_each(tables: Mapping[str, tuple[PrivateTable, Schema]]) -> None:
             table.check(schema)
         except DataError as error:
             problems += [f"{label}{problem}" for problem in error.problems]
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
 
 
 def open_linked(
@@ -93,8 +92,7 @@ def open_linked(
         for name in data
         if name not in schema.tables
     ]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     opened: dict[str, PrivateTable] = {}
     for name, described in schema.tables.items():
         # Spark accepts a memory limit only at its start, when the first table is opened.

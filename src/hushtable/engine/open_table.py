@@ -82,8 +82,7 @@ def _require_lossless(relation: Any) -> None:
         for name, kind in zip(relation.columns, map(str, relation.types), strict=True)
         if kind in _LOSSY
     ]
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
 
 
 def _is_pandas(frame: Any) -> bool:

@@ -167,8 +167,7 @@ def _open(releases: Sequence[Release | str | Path]) -> list[Release]:
             opened.append(one if isinstance(one, Release) else Release.load(one))
         except ReleaseError as error:
             problems += error.problems
-    if problems:
-        raise ReleaseError(problems)
+    ReleaseError.raise_if_any(problems)
     return opened
 
 

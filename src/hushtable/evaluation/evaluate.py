@@ -331,8 +331,7 @@ def _target(target: str | None, schema: Schema) -> str | None:
 
 def _require_counts(**given: int) -> None:
     problems = [f"{name} is {n}; it must be at least 1." for name, n in given.items() if n < 1]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def _versions() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, TooLarge
 
 _ASSUMED = 8 * 2**30  # if the system does not report it
 
@@ -21,6 +21,15 @@ def physical_memory() -> int:
     if not hasattr(os, "sysconf"):
         return _ASSUMED
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_memory(n_bytes: int, what: str) -> None:
+    """Raise `TooLarge` if something needs more memory than this machine has."""
+    if n_bytes > (there := physical_memory()):
+        raise TooLarge(
+            f"{what} needs at least {n_bytes / 2**30:,.1f} GB of memory; this machine has "
+            f"{there / 2**30:,.1f} GB."
+        )
 
 
 _LIMIT = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])i?b?\s*", re.IGNORECASE)

@@ -8,8 +8,9 @@ contains only the values of each row.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from hushtable.errors import ReleaseError
-from hushtable.files.writing import Scratch, sync, why_not_written
+from hushtable.extras import needing
+from hushtable.files.writing import Scratch, sync, write_failures_as
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
@@ -137,10 +139,54 @@ def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> Non
             pa_csv.write_csv(formula_safe(frame), part)
 
 
+_MOST_ROWS = 1_048_575  # of a sheet, without the header
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # characters that a sheet cannot have
+
+
+def write_workbook(path: str | Path, sheets: Mapping[str, pa.Table]) -> None:
+    """Write tables to a new ``.xlsx`` file, one sheet each; texts are never formulas."""
+    path = Path(path)
+    with needing("files", "an Excel file"):
+        from openpyxl import Workbook  # noqa: PLC0415 - optional
+        from openpyxl.cell import WriteOnlyCell  # noqa: PLC0415
+        from openpyxl.utils import get_column_letter  # noqa: PLC0415
+    if path.suffix != ".xlsx":
+        raise ReleaseError(f"cannot write Excel to {path.name!r}: use an .xlsx file.")
+    if path.exists():
+        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+    for name, table in sheets.items():
+        if table.num_rows > _MOST_ROWS:
+            raise ReleaseError(
+                f"{name} has {table.num_rows:,} rows; a sheet has at most {_MOST_ROWS:,}. Export a "
+                ".csv or .parquet file, or fewer rows."
+            )
+    book = Workbook(write_only=True)
+    for name, table in sheets.items():
+        sheet = book.create_sheet(name)
+        sheet.freeze_panes = "A2"
+        for place, title in enumerate(table.column_names, 1):
+            longest = max((len(str(v)) for v in table[title][:1000].to_pylist()), default=0)
+            width = min(max(longest, len(title)) + 2, 100)
+            sheet.column_dimensions[get_column_letter(place)].width = width
+        for row in (table.column_names, *zip(*(c.to_pylist() for c in table.columns), strict=True)):
+            cells = []
+            for value in row:
+                text = isinstance(value, str)
+                if isinstance(value, float) and not math.isfinite(value):
+                    value = None  # noqa: PLW2901 - a sheet has no such number
+                cell = WriteOnlyCell(sheet, _CONTROL.sub("", value) if text else value)
+                if text:
+                    cell.data_type = "s"
+                cells.append(cell)
+            sheet.append(cells)
+    with _whole_file(path) as part:
+        book.save(part)
+
+
 @contextmanager
 def _whole_file(path: Path) -> Iterator[Path]:
     """Write to a temporary file and rename it, so that no partial file appears."""
-    try:
+    with write_failures_as(ReleaseError, f"cannot write {str(path)!r}"):
         scratch = Scratch(path.parent, f".{path.name}-part-")
         try:
             part = scratch.folder / path.name
@@ -149,8 +195,6 @@ def _whole_file(path: Path) -> Iterator[Path]:
             part.rename(path)
         finally:
             scratch.close()
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
 
 
 # Number of rows that reading a Parquet file allocates.

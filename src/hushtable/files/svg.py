@@ -66,9 +66,10 @@ def text(
     )
 
 
-def line(points: Iterable[Point], class_: str, tip: str = "") -> str:
-    """Return a line through points."""
-    return element("polyline", points=_points(points), class_=class_, tip=tip)
+def line(points: Iterable[Point], class_: str, tip: str = "", *, color: str = "") -> str:
+    """Return a line through points; `color` replaces that of the class."""
+    style = f"stroke:{color}" if color else ""
+    return element("polyline", points=_points(points), class_=class_, tip=tip, style=style)
 
 
 def stairs(points: Sequence[Point]) -> list[Point]:
@@ -83,9 +84,12 @@ def stairs(points: Sequence[Point]) -> list[Point]:
     return [points[0], *chain.from_iterable(corners)]
 
 
-def band(low: Sequence[Point], high: Sequence[Point], class_: str = "band") -> str:
-    """Return the area between two lines."""
-    return element("polygon", points=_points([*low, *reversed(high)]), class_=class_)
+def band(
+    low: Sequence[Point], high: Sequence[Point], class_: str = "band", *, color: str = ""
+) -> str:
+    """Return the area between two lines; `color` replaces that of the class."""
+    style = f"fill:{color}" if color else ""
+    return element("polygon", points=_points([*low, *reversed(high)]), class_=class_, style=style)
 
 
 def _points(points: Iterable[Point]) -> str:

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hushtable.errors import ParameterError, Refused
+from hushtable.errors import HushtableError, ParameterError, Refused
 
 try:
     import fcntl
@@ -205,6 +205,25 @@ def why_not_written(error: OSError) -> str:
     return error.strerror or "it cannot be written"
 
 
+@contextmanager
+def write_failures_as(kind: type[HushtableError], failed: str) -> Iterator[None]:
+    """Raise an error of this kind, with the reason, if a file inside cannot be written.
+
+    Examples
+    --------
+    >>> with write_failures_as(ParameterError, "cannot write notes.txt"):
+    ...     raise OSError(errno.EROFS, "Read-only file system")
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.ParameterError: cannot write notes.txt: the disk is read-only; choose \
+another folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{failed}: {why_not_written(error)}.") from error
+
+
 # Atomic writes: files appear complete or not at all, and survive a power failure.
 
 
@@ -229,11 +248,9 @@ def write_whole(path: str | Path, text: str) -> None:
     'all of it'
     """
     path = require_new(path)
-    try:
+    with write_failures_as(ParameterError, f"cannot write {str(path)!r}"):
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-part-")
         _put(handle, Path(part), path, text)
-    except OSError as error:
-        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}.") from None
 
 
 def replace_whole(path: Path, text: str) -> None:
@@ -264,7 +281,7 @@ def replace_own(path: Path, text: str, *, lasting: bool = True) -> None:
 def _put(handle: int, part: Path, path: Path, text: str, *, lasting: bool = True) -> None:
     """Write text to a temporary file in the same folder, then rename it."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
         if lasting:
             sync(part)
@@ -279,7 +296,8 @@ def sync(path: Path) -> None:
     """Wait until a file or folder is on disk, so that a power failure leaves no partial file."""
     if os.name != "posix" and path.is_dir():
         return  # Windows cannot open folders
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows flushes only what is open for writing.
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

@@ -9,6 +9,7 @@ import yaml
 
 MAX_NODES = 2_000_000  # after expanding anchors: a few lines can expand to billions of nodes
 MAX_NESTING = 100
+MAX_LENGTH = 2**24
 
 
 def read_yaml(text: str) -> Any:
@@ -23,6 +24,8 @@ def read_yaml(text: str) -> Any:
     ...
     ValueError: could not determine a constructor for the tag 'tag:yaml.org,2002:python/object/...
     """
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"it has more than {MAX_LENGTH:,} characters.")
     try:
         content = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except RecursionError:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.files.rows import write_parquet
 from hushtable.files.svg import Band, DrawnLine, draw_lines
-from hushtable.files.writing import write_whole
+from hushtable.files.writing import write_failures_as, write_whole
 from hushtable.kernels.graph_edges import realize
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise
@@ -133,7 +133,7 @@ def write_edges(edges: pa.Table, path: str | Path) -> None:
     path = Path(path)
     if path.exists():
         raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
-    try:
+    with write_failures_as(ReleaseError, f"cannot write {str(path)!r}"):
         if path.suffix == ".parquet":
             write_parquet(edges, path)
         elif path.suffix == ".csv":
@@ -141,8 +141,6 @@ def write_edges(edges: pa.Table, path: str | Path) -> None:
         else:
             options = pa_csv.WriteOptions(include_header=False, delimiter=" ")
             pa_csv.write_csv(edges, path, write_options=options)
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {error.strerror or error}.") from None
 
 
 # Plots of degree distributions on log-log scales.

@@ -40,6 +40,7 @@ with needing("publish"):
     from numba import njit
 
 Index = NDArray[np.uint16]
+Indexes = NDArray[np.uint16]  # one row per table
 RngState = NDArray[np.uint64]
 Places = NDArray[np.uint64]
 
@@ -262,17 +263,25 @@ def take_steps(
     return steps, moved / max(total, 1e-300), asked / max(total, 1e-300)
 
 
-class SweepTable(NamedTuple):
-    """A table of the model as `sweep` uses it; cells are in C order."""
+class SweepTables(NamedTuple):
+    """The tables of a model, packed for `sweep`; cells are in C order.
 
-    cells: Index  # the cell of each particle
-    theta: Floats  # log-factor of each cell, updated in place
+    Table t has the cells ``starts[t]`` to ``starts[t + 1]`` of the flat arrays. If its log-factors
+    are interpolated, ``bent[t]`` is its row of `codes` (else -1), and the axes ``axes[t]`` to
+    ``axes[t + 1]`` have a matrix (code, cell) each, at ``line_starts`` of `lines`.
+    """
+
+    cells: Indexes  # (table, particle): the cell of each particle
+    codes: Indexes  # (interpolated table, particle): its combination of codes
+    starts: Integers
+    theta: Floats  # log-factors, updated in place
     counts: Floats  # counts to fit
     pulls: Floats  # strength of the regularizer
-    # If log-factors are interpolated: a matrix (code, cell) for each column, and the combination of
-    # codes of each particle.
-    lines: tuple[Floats, ...] | None
-    codes: Index | None
+    bent: Integers
+    axes: Integers
+    shapes: Integers  # (axis, 2): numbers of codes and of cells
+    line_starts: Integers
+    lines: Floats
 
 
 def interpolate(cells: Floats, lines: Sequence[Floats]) -> Floats:
@@ -283,8 +292,33 @@ def interpolate(cells: Floats, lines: Sequence[Floats]) -> Floats:
     return table
 
 
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _interpolated(values: Floats, table: int, tables: SweepTables) -> Floats:
+    """Do the same as `interpolate` for a packed table, flat; zeros of the matrices are skipped."""
+    first, last = tables.axes[table], tables.axes[table + 1]
+    before, after = 1, len(values)
+    for axis in range(first, last):
+        n_codes, n_cells = tables.shapes[axis, 0], tables.shapes[axis, 1]
+        after //= n_cells
+        out = np.zeros(before * n_codes * after)
+        line = tables.line_starts[axis]
+        for code in range(n_codes):
+            for cell in range(n_cells):
+                part = tables.lines[line + code * n_cells + cell]
+                if part == 0.0:
+                    continue
+                for outer in range(before):
+                    into, of = (outer * n_codes + code) * after, (outer * n_cells + cell) * after
+                    for inner in range(after):
+                        out[into + inner] += part * values[of + inner]
+        before *= n_codes
+        values = out
+    return values
+
+
+@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def sweep(
-    tables: Sequence[SweepTable], weights: Floats, total: float, floor: float, state: RngState
+    tables: SweepTables, weights: Floats, total: float, floor: float, state: RngState
 ) -> tuple[float, float]:
     """Fit each table once, in random order; update the weights, which sum to `total` afterward.
 
@@ -296,23 +330,31 @@ def sweep(
         The largest share of weight missing in those cells of one table that have less weight than
         `floor`, which weights cannot correct.
     """
-    positions = np.arange(len(tables))
-    shuffle(positions, state)
-    order = [tables[position] for position in positions.tolist()]
-    first = order[0]
-    before, factors = first.cells, np.ones(len(first.theta))
+    order = np.arange(len(tables.cells))
+    shuffle(order, state)
+    starts = tables.starts
+    before = tables.cells[order[0]]
+    factors = np.ones(starts[order[0] + 1] - starts[order[0]])
     most = starved = 0.0
     for table in order:
-        expected = move_and_weigh(before, factors, table.cells, weights, len(table.theta))
-        steps, moved, asked = take_steps(expected, table.theta, table.counts, table.pulls, floor)
-        if table.lines is None or table.codes is None:
-            before, factors = table.cells, np.exp(steps)
+        first, last = starts[table], starts[table + 1]
+        cells = tables.cells[table]
+        expected = move_and_weigh(before, factors, cells, weights, last - first)
+        steps, moved, asked = take_steps(
+            expected, tables.theta[first:last], tables.counts[first:last],
+            tables.pulls[first:last], floor,
+        )  # fmt: skip
+        if tables.bent[table] < 0:
+            before, factors = cells, np.exp(steps)
         else:
-            before, factors = table.codes, np.exp(interpolate(steps, table.lines)).ravel()
+            before = tables.codes[tables.bent[table]]
+            factors = np.exp(_interpolated(steps, table, tables))
         most, starved = max(most, moved), max(starved, asked)
     move(before, factors, weights)
-    weights *= total / weights.sum()
-    return float(most), float(starved)
+    scale = total / weights.sum()
+    for row in range(len(weights)):
+        weights[row] *= scale
+    return most, starved
 
 
 # --- Gibbs sweeps ---------------------------------------------------------------------------------

@@ -92,8 +92,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problems.append(f"Z_std has shape {std.shape}; it must match Z, {points.shape}.")
         elif not np.all(np.isfinite(std) & (std >= 0)):
             problems.append("Z_std has negative or non-finite values; all must be at least 0.")
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         self.classes_, self._labels = np.unique(labels, return_inverse=True)
         self._points = points
         # A value without noise becomes a very narrow distribution, since width 0 has no density.

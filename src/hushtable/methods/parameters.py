@@ -89,26 +89,20 @@ def rational(name: str, given: Any) -> Fraction:
     return as_rational(given, name=name)
 
 
-def share(name: str, given: Any) -> Fraction:
-    """Read a share from 0 to below 1.
+def rational_with(holds: Callable[[Fraction], bool], must: str) -> Reader:
+    """Return a reader of exact numbers for which `holds` is true; `must` says so in words."""
 
-    Examples
-    --------
-    >>> share("count_share", "1/4")
-    Fraction(1, 4)
-    """
-    value = as_rational(given, name=name)
-    if not 0 <= value < 1:
-        raise ParameterError(f"{name} is {given}; it must be 0 or more, below 1.")
-    return value
+    def read(name: str, given: Any) -> Fraction:
+        value = as_rational(given, name=name)
+        if not holds(value):
+            raise ParameterError(f"{name} is {given}; it must be {must}.")
+        return value
+
+    return read
 
 
-def part(name: str, given: Any) -> Fraction:
-    """Read a share between 0 and 1, both excluded."""
-    value = as_rational(given, name=name)
-    if not 0 < value < 1:
-        raise ParameterError(f"{name} is {given}; it must be above 0 and below 1.")
-    return value
+share = rational_with(lambda value: 0 <= value < 1, "0 or more, below 1")
+part = rational_with(lambda value: 0 < value < 1, "above 0 and below 1")
 
 
 def whole(at_least: int | None = 1, at_most: int | None = None) -> Reader:
@@ -138,6 +132,10 @@ def whole(at_least: int | None = 1, at_most: int | None = None) -> Reader:
         return int(value)
 
     return read
+
+
+MAX_K = 1_000_000
+"""Largest k of methods whose estimators list the chances of counts up to k."""
 
 
 def rules(name: str, given: Any) -> dict[str, Any]:
@@ -277,8 +275,7 @@ class Parameters(ABC):
             except ParameterError as error:
                 problems += error.problems
         problems += self._problems(fields_are_right=not problems)
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         """List problems that involve several parameters.

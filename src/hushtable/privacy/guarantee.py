@@ -228,11 +228,6 @@ class PureDP(Guarantee):
 
     _epsilon = field_validator("epsilon")(check_loss)
 
-    @property
-    def concentrated(self) -> tuple[Fraction, Fraction]:
-        """Rho such that the guarantee implies rho-zCDP, and delta 0."""
-        return implied_rho(self.epsilon), Fraction(0)
-
     def explain(self) -> str:
         """Return the guarantee as one plain sentence, with exp(epsilon) rounded up."""
         return explain(self.epsilon, self.delta, self.unit, self.neighbors)
@@ -321,19 +316,6 @@ class ApproxDP(Guarantee):
             if getattr(self, name) is None:
                 del document[name]
         return document
-
-    @property
-    def concentrated(self) -> tuple[Fraction, Fraction]:
-        """Rho and delta such that the guarantee implies delta-approximate rho-zCDP.
-
-        They are (rho, 0) if rho is given and (mu**2/2, 0) if mu is given. Otherwise they are
-        (`implied_rho` (epsilon), delta) by lemma B of ``ledger.md``.
-        """
-        if self.rho is not None:
-            return self.rho, Fraction(0)
-        if self.mu is not None:
-            return self.mu**2 / 2, Fraction(0)
-        return implied_rho(self.epsilon), self.delta
 
     def explain(self) -> str:
         """Return the guarantee as one plain sentence, with exp(epsilon) rounded up."""
@@ -690,8 +672,7 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
             "some promises are for neighbors add-remove and some for replace; use the same "
             "relation for all of them."
         )
-    if problems:
-        raise CompositionError(problems)
+    CompositionError.raise_if_any(problems)
     epsilon = check_epsilon(sum((term.epsilon for term in terms), Fraction(0)))
     delta = sum((term.delta for term in terms), Fraction(0))
     unit, neighbors = terms[0].unit, terms[0].neighbors

@@ -105,12 +105,16 @@ def plain_fraction(text: object) -> Fraction | None:
 
 def _parse(text: str) -> Fraction | None:
     if logarithm := _LOGARITHM.fullmatch(text) if text.startswith("ln") else None:
-        inside = _parse_number(logarithm["inside"] or logarithm["bare"] or "")
+        inside = parse_number(logarithm["inside"] or logarithm["bare"] or "")
         return log_lower(inside) if inside is not None and inside > 0 else None
-    return _parse_number(text)
+    return parse_number(text)
 
 
-def _parse_number(text: str) -> Fraction | None:
+def parse_number(text: str) -> Fraction | None:
+    """Parse a number of bounded size, such as ``"-1.5e-6"`` or ``"1/3"``; return None if invalid.
+
+    `Fraction` would compute ``"1e999999999"`` in full.
+    """
     if not _NUMBER.fullmatch(text):
         return None
     try:

@@ -63,8 +63,7 @@ class Unit(FrozenValue):
             problems.append(
                 f"unit {self.kind}: column and max_rows are for unit person only; leave them out."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
 
     @classmethod
     def __get_pydantic_json_schema__(

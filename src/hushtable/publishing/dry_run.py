@@ -28,7 +28,7 @@ from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Method
 from hushtable.privacy.unit import Unit
 from hushtable.publishing.publish import publish
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import Categorical, Column, Numeric, Schema
 
 USUAL_ROWS = 10_000
 """Rows of the surrogate table if no number is given."""
@@ -127,10 +127,6 @@ class ErrorSummary:
     rows: float
     n_questions: int
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the errors as plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class DryRun:
@@ -158,13 +154,7 @@ class DryRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return {
-            "rows": self.rows,
-            "on": self.on,
-            "columns": {name: off.to_dict() for name, off in self.columns.items()},
-            "pairs": self.pairs and self.pairs.to_dict(),
-            "advice": list(self.advice),
-        }
+        return {**asdict(self), "advice": list(self.advice)}
 
 
 def dry_run(
@@ -367,7 +357,7 @@ def _of_columns(
 def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
     """Return the width of coarser bins of a column and the schema with them; None without any."""
     column = schema.attributes[name]
-    if not isinstance(column, Integer | Number) or column.bins is not None:
+    if not isinstance(column, Numeric) or column.bins is not None:
         return None
     n_together = -(-column.n_values // N_BINS)
     if n_together < 2:

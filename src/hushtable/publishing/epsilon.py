@@ -88,8 +88,7 @@ count.
             problems.append(
                 f"want: the share is {found['share']}%; it must be above 0% and at most 100%."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         relative = found["relative"] is not None
         return cls(error / 100 if relative else error, share / 100, relative)
 

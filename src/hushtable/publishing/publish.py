@@ -192,8 +192,7 @@ def _require_nouns(schema: object, method: object) -> None:
             f"method is {method!r}; give a method with its parameters, such as "
             "NoisyCounts(epsilon=1, delta=1e-6, k=10)."
         )
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 @silenced

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import html
+import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +28,8 @@ from hushtable.errors import (
     TooLarge,
 )
 from hushtable.files.html import html_list, html_table
-from hushtable.files.memory import physical_memory
-from hushtable.files.rows import export_rows, stored_rows
+from hushtable.files.memory import require_memory
+from hushtable.files.rows import export_rows, stored_rows, write_workbook
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.query.answers import Estimate, Estimator
@@ -38,14 +41,15 @@ from hushtable.release.statement import (
     STATEMENT_FOR_PEOPLE,
     LedgerReceipt,
     Statement,
-    TableFile,
     sha256_of,
 )
 from hushtable.schema import Schema
+from hushtable.schema.codes import with_missing
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:  # loaded when a release is asked for more than counts
+    from hushtable.query.answers.describe import ReleaseDescription
     from hushtable.query.answers.estimator import Scope
     from hushtable.query.answers.published import ComparableRelease, Generator
     from hushtable.query.answers.questions import EstimateOrTable, Family, ReleaseQuestions
@@ -65,8 +69,17 @@ __all__ = [
 ]
 
 
+_MAX_STATEMENT = 2**26  # characters
+_MAX_TEXT = 2**16  # bytes of a text in a table, besides lists of the schema's values
+
 By = str | Sequence[str]
 """One column name, or several; a statistic is computed for each combination of their values."""
+
+
+HOW_TO_ASK = (
+    "ask: describe(), count('condition', by='column'), mean('column', by='column'), sql('SELECT "
+    "...'), to_pandas()"
+)
 
 
 class SeededReleaseWarning(HushtableWarning):
@@ -122,11 +135,14 @@ class Release:
         """
         folder = Path(folder)
         try:
-            text = _inside(folder, STATEMENT).read_text(encoding="utf-8")
+            with _inside(folder, STATEMENT).open(encoding="utf-8") as opened:
+                text = opened.read(_MAX_STATEMENT + 1)
         except (OSError, ValueError):
             raise ReleaseError(
                 f"{str(folder)!r} is not a release: it has no readable {STATEMENT}."
             ) from None
+        if len(text) > _MAX_STATEMENT:
+            raise ReleaseError(f"{STATEMENT} has more than {_MAX_STATEMENT:,} characters.")
         try:
             statement = Statement.parse(text)
         except (HushtableError, RecursionError) as error:
@@ -161,6 +177,19 @@ class Release:
             warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
         return release
 
+    def __repr__(self) -> str:
+        statement = self.statement
+        warning = f"\n{NOT_PRIVATE}" if statement.seeded else ""
+        texts = [
+            f"published with {statement.method}",
+            *(promise.explain() for promise in statement.guarantees),
+            f"columns: {', '.join(self.schema.attributes)}",
+            HOW_TO_ASK,
+        ]
+        wrapped = [fill(text, 100, initial_indent="  ", subsequent_indent="    ") for text in texts]
+        title = f"Release {str(statement.public_schema.get('name', ''))!r} in {self.folder}"
+        return "\n".join([title + warning, *wrapped])
+
     def _repr_html_(self) -> str:
         statement = self.statement
         warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
@@ -171,6 +200,7 @@ class Release:
             f"<p>Published with {html.escape(statement.method)}.</p>{promises}"
             f"{html_table(['table', 'rows'], tables)}"
             f"<p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+            f"<p>{html.escape(HOW_TO_ASK)}</p>"
         )
 
     @cached_property
@@ -210,7 +240,9 @@ class Release:
                 raise ReleaseError(
                     f"{described.file} does not have the number of rows in the statement."
                 )
-            _require_memory(described, files[0].metadata.num_columns)
+            # A generalized value may list many values of the schema.
+            most = 8 * len(json.dumps(self.statement.public_schema)) + _MAX_TEXT
+            require_readable([self.folder / f for f in described.digests], name, max_text=most)
             return pa.concat_tables([file.read() for file in files])
         except (OSError, pa.ArrowException, ValueError) as error:
             if isinstance(error, HushtableError):
@@ -224,6 +256,8 @@ class Release:
             yield
         except HushtableError:
             raise
+        except MemoryError:
+            raise TooLarge("this needs more memory than this machine has; ask for less.") from None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
                 pa.ArrowException) as error:  # fmt: skip
             raise ReleaseError(
@@ -239,22 +273,54 @@ class Release:
                 self.statement.estimator, self.schema, self.statement.parameters, tables
             )
 
-    def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
-        """Estimate how many rows of the private table satisfy a SQL WHERE clause.
+    @overload
+    def count(
+        self,
+        where: str | None = None,
+        *,
+        scope: Scope = "people",
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> Estimate: ...
+
+    @overload
+    def count(
+        self,
+        where: str | None = None,
+        *,
+        by: By,
+        scope: Scope = "people",
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> EstimateOrTable: ...
+
+    def count(
+        self,
+        where: str | None = None,
+        *,
+        by: By = (),
+        scope: Scope = "people",
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> EstimateOrTable:
+        """Estimate how many rows of the private table satisfy a condition.
 
         Parameters
         ----------
-        where : str
-            SQL WHERE clause, such as ``"age >= 65 AND region = 'north'"``.
+        where : str, optional
+            SQL WHERE clause that selects the rows, such as ``"age >= 65 AND region = 'north'"``. By
+            default, all rows.
+        by : str or sequence of str, optional
+            Columns; the rows are counted for each combination of their values. `crosstab` adds
+            margins and joint intervals.
+        scope : {"people", "population"}, default="people"
+            What the interval refers to: the people in the table (error from noise and model only),
+            or the population that they are an independent sample of (sampling error as well).
         tables : mapping of str to pyarrow.Table, optional
             Public tables that the clause may refer to in a subquery: ``country IN (SELECT name FROM
             regions WHERE continent = 'Africa')``.
 
         Returns
         -------
-        Estimate
-            The estimate with its 95% interval. The interval refers to the people in the table; for
-            the population, use `total`.
+        Estimate or EstimateTable
+            The estimate with its 95% interval, or one per group if `by` is given.
 
         Raises
         ------
@@ -262,18 +328,24 @@ class Release:
             If the clause cannot be parsed, or uses a column or value that the schema does not have.
         ReleaseError
             If the tables of the release do not match its statement.
+        TooLarge
+            If there are too many groups.
 
         Examples
         --------
         >>> release = Release.load("survey")  # doctest: +SKIP
-        >>> print(release.count("age >= 65"))  # doctest: +SKIP
+        >>> release.count("age >= 65")  # doctest: +SKIP
         120 rows (95% interval 112 to 128)
         """
-        if tables:
+        if tables and where:
             from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
 
             where = look_up(where, self.schema, tables)
-        with self._fitting():
+        if by:
+            return self.crosstab(*_names(by), where=where, scope=scope)
+        if where is None or scope != "people":
+            return self._answer(lambda asked: asked.count(where, scope))
+        with self._fitting():  # without the imports of other questions
             answer = self._impossible(where) or self._estimator.count(where)
         return self._about(replace(answer, what=self._estimator.counted))
 
@@ -309,36 +381,11 @@ class Release:
         with self._fitting():
             return self._about(ask(self._questions))
 
-    def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
-        """Estimate the number of rows of the private table, or of those that satisfy a condition.
-
-        Parameters
-        ----------
-        where : str, optional
-            SQL WHERE clause that selects the rows. By default, all rows.
-        scope : {"people", "population"}, default="people"
-            What the interval refers to: the people in the table (error from noise and model only),
-            or the population that they are an independent sample of (sampling error as well).
-
-        Returns
-        -------
-        Estimate
-            The estimate with its 95% interval.
-
-        Raises
-        ------
-        ParameterError
-            If the WHERE clause or scope is invalid. All problems are listed.
-        ReleaseError
-            If the tables of the release do not match its statement.
-        """
-        return self._answer(lambda asked: asked.total(where, scope))
-
     def share(
         self,
-        where: str,
+        condition: str,
+        where: str | None = None,
         *,
-        of: str | None = None,
         by: By = (),
         scope: Scope = "people",
     ) -> EstimateOrTable:
@@ -346,15 +393,15 @@ class Release:
 
         Parameters
         ----------
-        where : str
+        condition : str
             SQL WHERE clause whose share is estimated.
-        of : str, optional
+        where : str, optional
             SQL WHERE clause that selects the rows among which the share is computed. By default,
             all rows.
         by : str or sequence of str, optional
             Columns; the share is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -374,15 +421,14 @@ class Release:
         Examples
         --------
         >>> release = Release.load("survey")  # doctest: +SKIP
-        >>> release.share("smoker = 'yes'", of="age >= 65", by="region")  # doctest: +SKIP
+        >>> release.share("smoker = 'yes'", "age >= 65", by="region")  # doctest: +SKIP
         """
-        return self._answer(lambda asked: asked.share(where, of, _names(by), scope))
+        return self._answer(lambda asked: asked.share(condition, where, _names(by), scope))
 
     def crosstab(
         self,
-        by: By,
+        *by: str,
         where: str | None = None,
-        *,
         family: Family = "each",
         margins: bool = False,
         scope: Scope = "people",
@@ -391,7 +437,7 @@ class Release:
 
         Parameters
         ----------
-        by : str or sequence of str
+        *by : str
             Columns to count by.
         where : str, optional
             SQL WHERE clause that selects the rows. By default, all rows.
@@ -401,7 +447,7 @@ class Release:
             If True, add row counts over all values of a column (``all``). Margins are then exactly
             the sums of their cells.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -418,9 +464,7 @@ class Release:
             If the table would have too many cells.
         """
         return self._answer(
-            lambda asked: asked.crosstab(
-                _names(by), where, family=family, margins=margins, scope=scope
-            )
+            lambda asked: asked.crosstab(by, where, family=family, margins=margins, scope=scope)
         )
 
     def mean(
@@ -437,7 +481,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the mean is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -464,7 +508,7 @@ class Release:
         """
         return self._statistic("mean", column, where, by, scope)
 
-    def sum(
+    def total(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
     ) -> EstimateOrTable:
         """Estimate the sum of a numeric column, ignoring missing values.
@@ -478,7 +522,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the sum is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -494,7 +538,7 @@ class Release:
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        return self._statistic("sum", column, where, by, scope)
+        return self._statistic("total", column, where, by, scope)
 
     def variance(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
@@ -512,7 +556,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the variance is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -561,7 +605,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the quantile is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -597,7 +641,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the median is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -628,7 +672,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the correlation is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -702,6 +746,65 @@ class Release:
         return self._answer(
             lambda asked: asked.regression(formula, where, logistic=logistic, scope=scope)
         )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that questions may use."""
+        return tuple(self._questions.columns)
+
+    def describe(self, *columns: str) -> ReleaseDescription:
+        """Describe columns: type, values, and distribution with 95% intervals.
+
+        Parameters
+        ----------
+        *columns : str
+            Names of columns. By default, all.
+
+        Returns
+        -------
+        ReleaseDescription
+            Mean and quartiles of each numeric, date or time column, and counts of the values of
+            each other column (the 8 most frequent ones if it has more). ``describe()["age"]``
+            returns the estimates of one column, and `to_pandas` all of them.
+
+        Raises
+        ------
+        ParameterError
+            If a column is not published.
+        """
+        from hushtable.query.answers.describe import describe  # noqa: PLC0415 - slow to import
+
+        with self._fitting():
+            return describe(self._questions, columns or self.columns)
+
+    def sql(self, query: str) -> EstimateOrTable:
+        """Answer a SQL query with aggregates over the table ``release``.
+
+        Parameters
+        ----------
+        query : str
+            ``SELECT`` of columns and of count(*), count(column), avg(column), sum(column),
+            median(column), var_pop(column), corr(column, column) or quantile_disc(column,
+            probability), ``FROM release``, with ``WHERE`` and ``GROUP BY`` columns.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate per group. With several aggregates, the column ``statistic`` names them.
+
+        Raises
+        ------
+        HushtableError
+            If the query uses anything else. All problems are listed, each with its reason.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> release.sql("SELECT sex, avg(pay) FROM release GROUP BY sex")  # doctest: +SKIP
+        """
+        from hushtable.release.sql import answer_query  # noqa: PLC0415 - slow to import
+
+        return answer_query(self, query)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -820,8 +923,8 @@ class Release:
         """Compute a statistic on several tables drawn from the release, and pool the results.
 
         The results are pooled as for multiple imputation, with Student's t distribution. The
-        interval accounts for noise in the published tables, but not for dependence that was never
-        measured.
+        interval accounts for noise in the published tables. A statistic that depends on columns
+        that no table contains together is refused.
 
         Parameters
         ----------
@@ -834,7 +937,7 @@ class Release:
         seed : int, optional
             Seed of the draws.
         scope : {"people", "population"}, default="people"
-            What the interval refers to, see `total`.
+            What the interval refers to, see `count`.
 
         Returns
         -------
@@ -846,13 +949,20 @@ class Release:
         ParameterError
             If `m` is less than 2, or if `compute` returns something else.
         Refused
-            If this kind of release cannot sample rows that reflect its uncertainty.
+            If this kind of release cannot sample rows that reflect its uncertainty, or if the
+            statistic depends on columns that were not measured together.
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        from hushtable.query.answers.combine import combine  # noqa: PLC0415 - slow
+        from hushtable.query.answers.combine import (  # noqa: PLC0415 - slow
+            combine,
+            generator,
+            require_measured,
+        )
 
-        return combine(self.frames(m, seed=seed), compute, scope=scope)
+        frames = self.frames(m, seed=seed)
+        require_measured(frames[0], compute, self._estimator.is_measured, generator(seed))
+        return combine(frames, compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:
@@ -907,6 +1017,48 @@ class Release:
         """
         return self._estimator.generalize(_codes_of(frame, self.schema))
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Export the rows as an Arrow C stream."""
+        return self.frame().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self, **options: Any) -> pa.Table:
+        """Return the published rows as an Arrow table; the options are those of `frame`."""
+        return self.frame(**options)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the published rows as a pandas data frame; the options are those of `frame`."""
+        return self.frame(**options).to_pandas()
+
+    def to_polars(self, **options: Any) -> Any:
+        """Return the published rows as a polars data frame; the options are those of `frame`."""
+        import polars  # noqa: PLC0415 - optional dependency
+
+        return polars.from_arrow(self.frame(**options))
+
+    def to_excel(self, path: str | Path) -> None:
+        """Write the rows, the columns' distributions and the promise to a new ``.xlsx`` file.
+
+        Needs openpyxl.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which must not exist.
+
+        Raises
+        ------
+        ReleaseError
+            If the noise was seeded and the file name does not contain ``seeded``, if there are too
+            many rows for a sheet, or if the file cannot be written.
+        """
+        promises = [promise.explain() for promise in self.statement.guarantees]
+        sheets = {
+            "rows": self.frame(),
+            "columns": self.describe().to_arrow(),
+            "promise": pa.table({f"Published with {self.statement.method}": promises}),
+        }
+        write_workbook(self._marked(path), sheets)
+
     def export(self, path: str | Path) -> None:
         """Write the microdata to a new ``.csv`` or ``.parquet`` file.
 
@@ -921,13 +1073,17 @@ class Release:
             If the noise was seeded and the file name does not contain ``seeded``, or if the file
             cannot be written.
         """
+        export_rows(self.frame, self._marked(path), self.schema)
+
+    def _marked(self, path: str | Path) -> Path:
+        """Return a path; raise an error if it does not say that the noise was seeded."""
         path = Path(path)
         if self.statement.seeded and SEEDED_MARK not in path.name:
             raise ReleaseError(
                 f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} The file name must contain "
                 f"{SEEDED_MARK!r}, such as {f'{SEEDED_MARK}-{path.name}'!r}."
             )
-        export_rows(self.frame, path, self.schema)
+        return path
 
 
 def _names(by: By) -> tuple[str, ...]:
@@ -964,14 +1120,60 @@ def _inside(folder: Path, file: str) -> Path:
     return path
 
 
-def _require_memory(table: TableFile, n_columns: int) -> None:
-    """Raise `TooLarge` if the table exceeds this machine's memory.
+# Memory that reading Parquet files needs; neither their size nor their metadata bound it.
 
-    A small compressed file may contain a very large table.
+
+def require_readable(paths: Sequence[Path], name: str, *, max_text: int) -> None:
+    """Raise an error if a table needs too much memory, or has a text of more than `max_text` bytes.
+
+    Runs of equal values and repeated references to a long text make a small file a large table.
+    Texts are therefore read as references first, and the lengths of what they refer to are summed.
     """
-    needed, there = 8 * table.rows * n_columns, physical_memory()
-    if needed > there:
-        raise TooLarge(
-            f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
-            f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
-        )
+    needed, texts = 0, {}
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            leaves = [file.schema.column(i) for i in range(len(file.schema))]
+            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        for i, leaf in enumerate(leaves):
+            nested = leaf.max_repetition_level > 0
+            n_values = sum(g.column(i).num_values if nested else g.num_rows for g in groups)
+            needed += max(8, leaf.length) * n_values
+        texts[path] = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    require_memory(needed, f"the table {name}")
+    for path, columns in texts.items():
+        if not columns:
+            continue
+        with pq.ParquetFile(path, read_dictionary=columns) as file:
+            # Arrow cannot read nested dictionaries across row groups.
+            for batch in chain.from_iterable(
+                file.iter_batches(columns=columns, row_groups=[i])
+                for i in range(file.num_row_groups)
+            ):
+                for coded in _innermost(batch.columns):
+                    lengths = _lengths(coded.dictionary)
+                    if lengths.max(initial=0) > max_text:
+                        raise ReleaseError(
+                            f"the table {name} has a text of more than {max_text:,} bytes, which "
+                            "no release contains; get a fresh copy."
+                        )
+                    places, missing = with_missing(coded.indices)
+                    needed += int(lengths[places[~missing]].sum())
+                require_memory(needed, f"the table {name}")
+
+
+def _lengths(texts: pa.Array) -> NDArray[np.int64]:
+    """Return the length of each text in bytes."""
+    size = np.int64 if texts.type in (pa.large_string(), pa.large_binary()) else np.int32
+    ends = np.frombuffer(texts.buffers()[1], size) if len(texts) else np.zeros(1, size)
+    return np.diff(ends[texts.offset : texts.offset + len(texts) + 1]).astype(np.int64)
+
+
+def _innermost(arrays: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """Yield the arrays inside lists and records."""
+    for array in arrays:
+        if pa.types.is_struct(array.type):
+            yield from _innermost(array.flatten())
+        elif pa.types.is_nested(array.type):
+            yield from _innermost([array.flatten()])
+        else:
+            yield array

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hushtable.errors import ReleaseError
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
 
 FORMAT: Final = 2
 """Version of the statement format that this version of hushtable writes and reads."""
@@ -141,7 +141,7 @@ class Statement(BaseModel):
                     for problem in error.errors()[:5]
                 )
             ) from None
-        except json.JSONDecodeError:
+        except ValueError:  # malformed, or an integer of thousands of digits
             raise ReleaseError("it is not JSON") from None
         check_seeded(statement)
         return statement
@@ -157,17 +157,20 @@ class Statement(BaseModel):
 
     def for_people(self) -> str:
         """Return the statement as Markdown text for readers (``STATEMENT.md``)."""
-        promise = "\n".join(f"- {guarantee.explain()}" for guarantee in self.guarantees)
-        left_out = "\n".join(f"- {sentence}" for sentence in self.unprotected)
-        split = "\n".join(f"| {step} | {share} |" for step, share in self.split.items())
+        promise = "\n".join(f"- {_text(guarantee.explain())}" for guarantee in self.guarantees)
+        left_out = "\n".join(f"- {_text(sentence)}" for sentence in self.unprotected)
+        split = "\n".join(
+            f"| {_text(step)} | {_text(share)} |" for step, share in self.split.items()
+        )
         parameters = "\n".join(
-            f"| {name} | {_cell(value)} |" for name, value in self.parameters.items()
+            f"| {_text(name)} | {_cell(value)} |" for name, value in self.parameters.items()
         )
         tables = "\n".join(
-            f"| {name} | `{table.file}` | {table.rows:,} |" for name, table in self.tables.items()
+            f"| {_text(name)} | `{table.file}` | {table.rows:,} |"
+            for name, table in self.tables.items()
         )
         spent = (
-            f"Recorded in the custodian's ledger (receipt `{self.ledger.receipt[:16]}`)."
+            f"Recorded in the custodian's ledger (receipt {_code(self.ledger.receipt[:16])})."
             if self.ledger
             else "Not recorded in a ledger, so the cost of other releases of this table is unknown."
         )
@@ -175,15 +178,15 @@ class Statement(BaseModel):
             spent += f"\n\n> **{UNCOUNTED}**"
         if self.decision:
             said = self.decision.to_dict().items()
-            spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {' '.join(t.split())}" for n, t in said)
+            spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {_text(t)}" for n, t in said)
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
-        notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
+        notes = "\n".join(f"- {_text(note)}" for note in self.estimator.get("notes", []))
         fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
-        rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
+        rules = "\n".join(f"- {_code(str(rule))}" for rule in self.public_schema.get("rules", []))
         text = (
-            f"# {self.public_schema.get('name', '')}\n\n{warning}"
-            f"Published with the method `{self.method}` ({self.paper.removesuffix('.')}) on "
-            f"{self.created}.\n\n"
+            f"# {_text(str(self.public_schema.get('name', '')))}\n\n{warning}"
+            f"Published with the method {_code(self.method)} "
+            f"({_text(self.paper.removesuffix('.'))}) on {_text(self.created)}.\n\n"
             f"## The promise\n\n{promise}\n\n"
             f"## What the promise does not cover\n\n{left_out}\n\n"
             f"## Privacy cost\n\n{spent}\n\n"
@@ -203,11 +206,31 @@ class Statement(BaseModel):
                 else ""
             )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
-            + "Load the release with `hushtable.Release.load(folder)`, or query it with "
-            '`hushtable query FOLDER "WHERE clause"`.\n'
+            + _HOW_TO_ASK
         )
         # Texts of a schema must not send control characters to a terminal.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+_HOW_TO_ASK = """## How to use it
+
+Answers with 95% intervals, in Python (`pip install hushtable`):
+
+```python
+import hushtable
+release = hushtable.Release.load("FOLDER")
+release.describe()                              # all columns, with their distributions
+release.count("condition", by="column")         # a condition is a SQL WHERE clause
+release.mean("column", "condition", by="other") # also median, share, total, quantile, variance
+release.crosstab("column", "other").plot()      # of every answer: plot(), to_pandas(), to_excel()
+release.regression("column ~ other + C(third)")
+release.sql("SELECT column, avg(other) FROM release GROUP BY column")
+release.to_pandas()                             # synthetic rows, without intervals
+```
+
+In a shell: `hushtable query FOLDER "condition" --by column`, and `hushtable explore FOLDER` for a
+page with answers that any browser opens.
+"""
 
 
 def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
@@ -220,7 +243,7 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
         noun = column["type"] if column["type"] in ("date", "timestamp", "time") else "number"
         other = "the first value of the list" if is_list else "the minimum"
         if "other" in column:
-            other = f"`{column['other']}`"
+            other = _code(str(column["other"]))
         refused = "were not allowed"
         counted = {"other": f"were recorded as {other}", "clip": "were set to the nearest bound",
                    "missing": "were recorded as missing", "category": "were recorded as missing",
@@ -231,12 +254,30 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
         if not is_list:
             junk = no_value if column["outside"] == "clip" else outside
             said = f"{said[:-1]}; values that are not valid {noun}s {junk}."
-        alike.setdefault(said, []).append(f"`{name}`")
+        alike.setdefault(said, []).append(_code(name))
     return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
 
 def _cell(value: Any) -> str:
-    return (value if isinstance(value, str) else json.dumps(value)).replace("|", "\\|")
+    return _text(value if isinstance(value, str) else json.dumps(value))
+
+
+_MARKUP = re.compile(
+    r"<(?=[a-zA-Z/!?])|&(?=#?\w+;)|\\|\||\](?=[(\[:])|//|(?<=www)\."
+    r"|^(?:[#+*-]+(?=\s|$)|>|[=~_*-]{3})"
+)
+
+
+def _text(text: str) -> str:
+    """Escape HTML, links, images and the marks of tables, headings and lists for Markdown."""
+    entities = {"<": "&lt;", "&": "&amp;"}
+    return _MARKUP.sub(lambda m: entities.get(m[0], f"\\{m[0]}"), " ".join(text.split()))
+
+
+def _code(text: str) -> str:
+    """Return a code span, or escaped text if the span could end early or contain HTML."""
+    safe = _text(text) == text and "`" not in text
+    return f"`{text}`" if safe else _text(text)
 
 
 def check_seeded(statement: Statement) -> None:

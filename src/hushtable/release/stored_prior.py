@@ -10,7 +10,6 @@ the file.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.methods.prior import Kind, Prior, PriorRelease
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger.budget import Budget, Loss
+from hushtable.privacy.rational import as_rational
 from hushtable.privacy.unit import Unit
 from hushtable.release.release import Release
 from hushtable.release.statement import STATEMENT, Statement, digest_of, sha256_of
@@ -159,7 +159,9 @@ def _cost_of_prior(statement: Statement) -> Budget:
     """Return the cost of the prior that a release used; 0 if its statement records none."""
     prior = statement.parameters.get("prior")
     said = prior if isinstance(prior, dict) else {}
-    return Budget(epsilon=Fraction(said.get("epsilon", 0)), delta=Fraction(said.get("delta", 0)))
+    return Budget(
+        **{name: as_rational(said.get(name, 0), name=name) for name in ("epsilon", "delta")}
+    )
 
 
 def _lenient(column: Column) -> Column:

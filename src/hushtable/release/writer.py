@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hushtable.engine.cells import WrittenParts
 from hushtable.errors import ReleaseError
 from hushtable.files.rows import write_parquet
-from hushtable.files.writing import Claim, Scratch, sync, why_not_written
+from hushtable.files.writing import Claim, Scratch, sync, write_failures_as
 from hushtable.release.statement import (
     SEEDED_MARK,
     STATEMENT,
@@ -38,20 +38,16 @@ class ReleaseWriter:
         self.folder = Path(folder)
         self._mark = f"{SEEDED_MARK}-" if seeded else ""
         self._require_new()
-        with ExitStack() as undo:
-            try:
-                claim = Claim(self.folder)
-                undo.callback(claim.close)
-                self._require_new()  # another run may have finished just before the claim
-                scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
-                undo.callback(scratch.close)
-                self._scratch = scratch.folder
-                self._part = scratch.folder / "release"
-                self._part.mkdir()
-            except OSError as error:
-                raise ReleaseError(
-                    f"cannot write beside {str(self.folder)!r}: {why_not_written(error)}."
-                ) from error
+        failed = f"cannot write beside {str(self.folder)!r}"
+        with write_failures_as(ReleaseError, failed), ExitStack() as undo:
+            claim = Claim(self.folder)
+            undo.callback(claim.close)
+            self._require_new()  # another run may have finished just before the claim
+            scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
+            undo.callback(scratch.close)
+            self._scratch = scratch.folder
+            self._part = scratch.folder / "release"
+            self._part.mkdir()
             self._open = undo.pop_all()
 
     def _require_new(self) -> None:
@@ -79,14 +75,12 @@ class ReleaseWriter:
             place = "data" if list(tables) == ["data"] else f"data/{name}"
             file = f"{self._mark}{place}.parquet"
             path = self._part / file
-            try:
+            with write_failures_as(ReleaseError, f"cannot write {file}"):
                 path.parent.mkdir(exist_ok=True)
                 if isinstance(table, WrittenParts):
                     files[name] = self._written_by_executors(table, path, file)
                     continue
                 write_parquet(table, path, schema)
-            except OSError as error:
-                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
             files[name] = TableFile(file=file, sha256=sha256_of(path), rows=table.num_rows)
         return files
 
@@ -109,10 +103,8 @@ class ReleaseWriter:
     def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
         """Write drawings and texts next to the tables."""
         for file, text in attachments.items():
-            try:
-                (self._part / file).write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
+            with write_failures_as(ReleaseError, f"cannot write {file}"):
+                (self._part / file).write_text(text, encoding="utf-8", newline="")
         return {file: sha256_of(self._part / file) for file in attachments}
 
     def add_statement(self, statement: Statement) -> None:
@@ -120,30 +112,22 @@ class ReleaseWriter:
         text = json.dumps(
             statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
         )
-        try:
-            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
-            (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
-        except OSError as error:
-            raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
+        with write_failures_as(ReleaseError, "cannot write the statement"):
+            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8", newline="")
+            (self._part / STATEMENT_FOR_PEOPLE).write_text(
+                statement.for_people(), encoding="utf-8", newline=""
+            )
 
     def make_durable(self) -> None:
         """Flush all files to disk, readable by all users and writable by the owner."""
-        try:
+        with write_failures_as(ReleaseError, f"cannot write {str(self.folder)!r}"):
             for path in (*self._part.rglob("*"), self._part):
                 path.chmod(0o755 if path.is_dir() else 0o644)
                 sync(path)
-        except OSError as error:
-            raise ReleaseError(
-                f"cannot write {str(self.folder)!r}: {why_not_written(error)}."
-            ) from error
 
     def move_into_place(self) -> None:
         """Rename the complete folder to its final name."""
-        try:
+        with write_failures_as(ReleaseError, f"cannot finish {str(self.folder)!r}"):
             self._part.rename(self.folder)
-        except OSError as error:
-            raise ReleaseError(
-                f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
-            ) from error
         with suppress(OSError):  # the folder is complete; only a power failure could undo it
             sync(self.folder.parent)

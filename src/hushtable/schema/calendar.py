@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -271,8 +271,15 @@ class Date(CalendarColumn):
     (120, '1991-03-01', 14)
     """
 
+    arrow_name: ClassVar[str] = "date32"
+
     type: Literal["date"]
     step: Literal["day", "week", "month", "quarter", "year"] = "day"
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        """Return the date."""
+        return datetime.date.fromisoformat(value)
 
     @staticmethod
     def seconds(value: Any) -> int:
@@ -288,8 +295,15 @@ class Date(CalendarColumn):
 class Timestamp(CalendarColumn):
     """Column of dates with a time of day."""
 
+    arrow_name: ClassVar[str] = "timestamp[s]"
+
     type: Literal["timestamp"]
     step: Step
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        """Return the date with its time."""
+        return datetime.datetime.fromisoformat(value)
 
     @staticmethod
     def seconds(value: Any) -> int:
@@ -305,6 +319,8 @@ class Timestamp(CalendarColumn):
 class Time(CalendarColumn):
     """Column of times of day."""
 
+    arrow_name: ClassVar[str] = "time32[s]"
+
     type: Literal["time"]
     step: Literal["second", "minute", "hour"]
     low: Moment = "00:00:00"
@@ -312,6 +328,11 @@ class Time(CalendarColumn):
     bins: Literal["minute", "hour"] | int | tuple[Moment, ...] | None = Field(
         None, description=BINS
     )
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        """Return the time of day."""
+        return datetime.time.fromisoformat(value)
 
     @staticmethod
     def seconds(value: Any) -> int:

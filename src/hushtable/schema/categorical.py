@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -38,6 +38,8 @@ def _listed_default(said: Mapping[str, Any]) -> Outside:
 
 class Categorical(BaseColumn):
     """Column with a public list of values, in a public order."""
+
+    arrow_name: ClassVar[str] = "string"
 
     type: Literal["categorical"]
     values: tuple[Text, ...] = Field(min_length=1)
@@ -115,6 +117,8 @@ class Boolean(Categorical):
     (1, 'false')
     """
 
+    arrow_name: ClassVar[str] = "bool"
+
     type: Literal["boolean"]  # type: ignore[assignment]
     values: tuple[Text, ...] = Field(TRUTHS, description="Always false and true.")
 
@@ -126,6 +130,11 @@ class Boolean(Categorical):
                 "ordered and taxonomy, or use type: categorical"
             )
         return self
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        """Return True for the text true."""
+        return value == "true"
 
     @cached_property
     def spellings(self) -> dict[str, int]:

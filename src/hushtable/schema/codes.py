@@ -6,9 +6,7 @@ and ``to_numpy`` import pandas if it is installed, which takes longer than count
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal as Digits
 from typing import Any
 
 import numpy as np
@@ -17,19 +15,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
-from hushtable.schema import (
-    Boolean,
-    CalendarColumn,
-    Categorical,
-    Column,
-    Date,
-    Decimal,
-    Integer,
-    Numeric,
-    Schema,
-    Time,
-    Value,
-)
+from hushtable.schema import Boolean, Categorical, Column, Decimal, Numeric, Schema, Value
 from hushtable.schema.recoding import Recoding
 
 UNKNOWN = -1
@@ -47,6 +33,7 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
 
     Examples
     --------
+    >>> from hushtable.schema import Integer
     >>> age = Integer(type="integer", low=18, high=99, missing="category")
     >>> to_values(age, np.array([0, 82, 3])).to_pylist()
     [18, None, 21]
@@ -66,29 +53,18 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
     return numbers(values[place], missing[place])
 
 
-def arrow_type(column: Column) -> pa.DataType:  # noqa: PLR0911 - one for each type
+def arrow_type(column: Column) -> pa.DataType:
     """Return the Arrow type in which a column is published.
 
     Examples
     --------
+    >>> from hushtable.schema import Date
     >>> arrow_type(Date(type="date", low="2024-01-01", high="2024-12-31"))
     DataType(date32[day])
     """
-    match column:
-        case Boolean():
-            return pa.bool_()
-        case Categorical():
-            return pa.string()
-        case Date():
-            return pa.date32()
-        case Time():
-            return pa.time32("s")
-        case CalendarColumn():
-            return pa.timestamp("s")
-        case Decimal():
-            return pa.decimal128(38, column.n_digits)
-        case _:
-            return pa.int64() if isinstance(column, Integer) else pa.float64()
+    if isinstance(column, Decimal):
+        return pa.decimal128(38, column.n_digits)
+    return pa.type_for_alias(column.arrow_name)
 
 
 def typed(column: Column, values: Iterable[Value]) -> pa.Array:
@@ -99,15 +75,8 @@ def typed(column: Column, values: Iterable[Value]) -> pa.Array:
     >>> typed(Boolean(type="boolean"), ["true", None]).to_pylist()
     [True, None]
     """
-    read: Callable[[Any], Any] = {
-        Boolean: lambda text: text == "true",
-        Date: datetime.date.fromisoformat,
-        Time: datetime.time.fromisoformat,
-        Decimal: lambda number: Digits(str(number)),
-    }.get(type(column), lambda value: value)
-    if isinstance(column, CalendarColumn) and not isinstance(column, Date | Time):
-        read = datetime.datetime.fromisoformat
-    return pa.array([None if v is None else read(v) for v in values], arrow_type(column))
+    stored = [None if value is None else column.stored(value) for value in values]
+    return pa.array(stored, arrow_type(column))
 
 
 def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -115,6 +84,7 @@ def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int6
 
     Examples
     --------
+    >>> from hushtable.schema import Integer
     >>> age = Integer(type="integer", low=18, high=99)
     >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
     [0, 3, 2, 81]
@@ -140,6 +110,7 @@ def to_labels(
     Examples
     --------
     >>> from hushtable.schema.recoding import recode
+    >>> from hushtable.schema import Integer
     >>> age = Integer(type="integer", low=0, high=99)
     >>> to_labels(age, np.array([0, 2, -1]), recode("age", age, [18, 65])).to_pylist()
     ['0 to 17', '65 to 99', None]
@@ -158,6 +129,7 @@ def to_codes(
 
     Examples
     --------
+    >>> from hushtable.schema import Integer
     >>> age = Integer(type="integer", low=18, high=99, missing="category")
     >>> to_codes(age, pa.chunked_array([[18, None, 21]])).tolist()
     [0, 82, 3]

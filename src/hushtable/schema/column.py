@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -77,6 +77,9 @@ class BaseColumn(FrozenModel):
         "is category, unless the column has a value `other`.",
     )
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
+    arrow_name: ClassVar[str]
+    """Name of the Arrow type in which the column is published."""
+
     if TYPE_CHECKING:  # each subclass declares these with its own type and default
         outside: Outside
         other: Value
@@ -89,6 +92,11 @@ class BaseColumn(FrozenModel):
     @abstractmethod
     def value(self, code: int) -> Value:
         """Return the value of a code as written in a table; None for missing."""
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        """Return a value as Arrow stores it, such as a date for its text."""
+        return value
 
     @property
     def special_names(self) -> tuple[str, ...]:

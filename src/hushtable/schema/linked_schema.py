@@ -249,8 +249,7 @@ class LinkedSchema:
                 self.own(name).model_copy(update={"confirm": table.confirm}).require_confirmed()
             except Unconfirmed as error:
                 problems += [f"table {name!r}: {problem}" for problem in error.problems]
-        if problems:
-            raise Unconfirmed(problems)
+        Unconfirmed.raise_if_any(problems)
 
     @classmethod
     def load(cls, path: str | Path) -> LinkedSchema:
@@ -305,12 +304,10 @@ class LinkedSchema:
             problems += [f"table {table!r}: {problem}" for problem in said]
         if not problems:
             problems += _relation_problems(tables)
-        if problems:
-            raise SchemaError(problems)
+        SchemaError.raise_if_any(problems)
         made = cls(str(name), _sorted(tables), tuple(missing))
         problems = [p for table in tables for p in made._wide_problems(table)]
-        if problems:
-            raise SchemaError(problems)
+        SchemaError.raise_if_any(problems)
         return made
 
     def _wide_problems(self, name: str) -> Iterator[str]:

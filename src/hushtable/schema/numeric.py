@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal as Digits
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from hushtable.errors import ParameterError, shown
+from hushtable.privacy.rational import parse_number
 from hushtable.schema.column import (
     MAX_COLUMN_SIZE,
     OTHER,
@@ -116,7 +117,10 @@ Bins = Annotated[int | float | Literal["log"] | tuple[int | float, ...], BeforeV
 
 def exact_number(value: Any) -> Fraction:
     """Return the decimal number that the custodian wrote, not its binary approximation."""
-    return Fraction(str(value))
+    number = parse_number(str(value).strip())
+    if number is None:
+        raise ValueError(f"{shown(value)} is not a number")
+    return number
 
 
 class GridColumn(BaseColumn):
@@ -276,6 +280,8 @@ class Integer(Numeric):
     (32, 999, 'never')
     """
 
+    arrow_name: ClassVar[str] = "int64"
+
     type: Literal["integer"]
     low: int
     high: int
@@ -316,6 +322,8 @@ class Integer(Numeric):
 
 class Number(Numeric):
     """Column of numbers, rounded to a public grid between public bounds."""
+
+    arrow_name: ClassVar[str] = "float64"
 
     type: Literal["number"]
     low: float = Field(allow_inf_nan=False)
@@ -382,6 +390,11 @@ class Decimal(Number):
         if max(-_exponent(number) for number in written) > MAX_DIGITS:
             raise ValueError(f"step {self.step} needs more than {MAX_DIGITS} decimals")
         return self
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        """Return the exact decimal number."""
+        return Digits(str(value))
 
     @cached_property
     def n_digits(self) -> int:

@@ -250,8 +250,7 @@ def recodings(
             done[name] = recode(name, schema.attributes[name], rule)
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return done
 
 

@@ -85,8 +85,7 @@ def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[st
         filled[name] = {**column, "taxonomy": taxonomy}
         if column.get("type") == "categorical" and "values" not in column:
             filled[name]["values"] = taxonomy.values
-    if problems:
-        raise SchemaError(problems)
+    SchemaError.raise_if_any(problems)
     return {**content, "columns": filled}
 
 
@@ -316,8 +315,7 @@ class Schema(FrozenModel):
             "correct it if needed, then delete the line 'confirm'."
             for where, parts in self.unconfirmed.items()
         ]
-        if open_parts:
-            raise Unconfirmed(open_parts)
+        Unconfirmed.raise_if_any(open_parts)
 
     @property
     def digest(self) -> str:

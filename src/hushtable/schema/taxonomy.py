@@ -108,8 +108,7 @@ class Taxonomy:
             problems.append(_TOO_DEEP)
         if len({len(path) for path in paths}) == 1:
             problems += _nesting_problems(paths)
-        if problems:
-            raise TaxonomyError(problems)
+        TaxonomyError.raise_if_any(problems)
         if len({path[-1] for path in paths}) > 1:
             paths = [(*path, ROOT) for path in paths]
         return cls(_grow([tuple(reversed(path)) for path in paths]))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -31,12 +31,12 @@ from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.files import svg
 from hushtable.files.progress import Progress, silent
 from hushtable.files.rows import export_rows
-from hushtable.files.writing import Scratch, sync, why_not_written
+from hushtable.files.writing import Scratch, sync, write_failures_as
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.ledger.decision import Decision
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.ledger.records import Entry
+from hushtable.privacy.ledger.records import Decision, Entry
 from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.rational import as_rational
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.estimator import Estimate, written
 from hushtable.release.release import Release
@@ -60,14 +60,12 @@ def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction)
     1 / (2 v).
     Selections and the number of rows cost their stated shares of the release's rho.
     """
-    own = [table for table in settings["tables"] if "earlier" not in table]
-    of_moves = settings.get("moves", {"tables": []})["tables"]
-    tables = sum(
-        (Fraction(rows_per_unit**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0)
-    )
-    tables += sum((1 / (2 * Fraction(t["parameter"])) for t in of_moves), Fraction(0))
+    tables = [(rows_per_unit**2, t["parameter"]) for t in settings["tables"] if "earlier" not in t]
+    tables += [(1, t["parameter"]) for t in settings.get("transitions", {"tables": []})["tables"]]
     said = settings["budget_shares"]
-    return tables + rho * sum(Fraction(said.get(step, 0)) for step in _BESIDE_TABLES)
+    beside = sum(as_rational(said.get(step, 0), name=step) for step in _BESIDE_TABLES)
+    of_tables = (n / (2 * as_rational(variance, name="parameter")) for n, variance in tables)
+    return rho * beside + sum(of_tables)
 
 
 def problems_of(
@@ -187,17 +185,14 @@ class Series:
         plan.method(1).plan(schema)  # refuses schemas that could never be published
         if folder.exists() or folder.is_symlink():
             raise ParameterError(f"{str(folder)!r} exists; choose another folder.")
-        try:
+        failed = f"cannot create {str(folder)!r}"
+        with write_failures_as(ParameterError, failed), ExitStack() as undo:
             scratch = Scratch(folder.parent, f".{folder.name}-part-")
-        except OSError as error:
-            raise ParameterError(
-                f"cannot write beside {str(folder)!r}: {why_not_written(error)}."
-            ) from error
-        try:
+            undo.callback(scratch.close)
             part = scratch.folder / "series"
             (part / WAVES).mkdir(parents=True)
-            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8")
-            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8")
+            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8", newline="")
+            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8", newline="")
             Ledger.create(
                 part / LEDGER,
                 epsilon=plan.epsilon,
@@ -209,12 +204,6 @@ class Series:
                 sync(path)
             part.rename(folder)
             sync(folder.parent)
-        except OSError as error:
-            raise ParameterError(
-                f"cannot create {str(folder)!r}: {why_not_written(error)}."
-            ) from error
-        finally:
-            scratch.close()
         return cls(folder)
 
     @classmethod

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 from hushtable import __version__
 from hushtable.files.html import templates
 from hushtable.files.progress import duration
+from hushtable.privacy.rational import as_rational
 from hushtable.query.answers.estimator import COUNTED, Estimate
 from hushtable.web import words
 from hushtable.web.charts import BarScale
@@ -115,7 +116,7 @@ def amount(written: str | Fraction) -> str:
     >>> amount("1/4"), amount("1/1000000"), amount("2/3")
     ('0.25', '0.000001', 'about 0.6667')
     """
-    exact = Fraction(written)
+    exact = as_rational(written, name="amount")
     with localcontext(prec=12):
         near = Decimal(exact.numerator) / Decimal(exact.denominator)
     return f"{near:f}" if Fraction(near) == exact else f"about {near:.4g}"

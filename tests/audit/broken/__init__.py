@@ -5,7 +5,7 @@ detect every one of them with its default settings. Exact counts that a method m
 read with `exact`, which bypasses the seals: the auditor detects what the types forbid as well.
 """
 
-from audit.broken import budgets, generators, inputs, outside, unseen, written
+from audit.broken import budgets, conditional, generators, inputs, outside, unseen, written
 from audit.broken.kind import Broken
 
 BROKEN: tuple[Broken, ...] = (
@@ -15,6 +15,7 @@ BROKEN: tuple[Broken, ...] = (
     *budgets.BROKEN,
     *outside.BROKEN,
     *unseen.BROKEN,
+    *conditional.BROKEN,
 )
 
 __all__ = ["BROKEN", "Broken"]

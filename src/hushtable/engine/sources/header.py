@@ -165,8 +165,7 @@ def check_header(header: Header, schema: Schema) -> None:
             )
         if isinstance(column, Integer) and (column.low < _INT64_LOW or column.high > _INT64_HIGH):
             problems.append(f"column {name!r}: its bounds must fit 64-bit integers.")
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
 
 
 def _readable(kind: ColumnType, column: Column) -> bool:
@@ -288,8 +287,7 @@ def _file_header(data: str | Path, layout: FileFormat) -> Header:
         for file, header in zip(files, headers, strict=True)
         if (header.names, header.delimiter) != (headers[0].names, headers[0].delimiter)
     ]
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
     return replace(headers[0], files=files)
 
 
@@ -345,8 +343,7 @@ def _parquet_header(files: Sequence[Path]) -> Header:
         for file, header in zip(files, headers, strict=False)
         if not problems and (header.names, header.kinds) != (headers[0].names, headers[0].kinds)
     ]
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
     n_rows = sum(header.n_rows or 0 for header in headers)
     return replace(headers[0], files=tuple(files), n_rows=n_rows)
 

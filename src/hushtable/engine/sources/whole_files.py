@@ -142,8 +142,7 @@ def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -
         for one in opened
         if one.names != opened[0].names
     ]
-    if problems:
-        raise DataError(problems)
+    DataError.raise_if_any(problems)
     if len(opened) <= 1:
         return opened[0] if opened else None
     return WholeFile(

@@ -13,6 +13,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
+from hushtable.errors import ParameterError
 from hushtable.evaluation.figures import best_accuracies, distances_of, worst_of
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
@@ -28,7 +29,9 @@ from hushtable.evaluation.report.plots import (
 from hushtable.evaluation.utility.slopes import weakest
 from hushtable.extras import needing
 from hushtable.files.writing import write_whole
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
+from hushtable.privacy.ledger.summary import ACCOUNTS
+from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import rounded
 
 with needing("eval", "the page"):
@@ -53,7 +56,7 @@ def fill_page(name: str, /, **content: Any) -> str:
         "number": _number,
         "distance": _distance,
         "epsilon": _epsilon,
-        "exact": lambda number: rounded(Fraction(number)),
+        "exact": lambda number: rounded(as_rational(number, name="number")),
         "selectivity": _selectivity,
         "kind_of_question": _kind_of_question,
         "rate": _rate,
@@ -242,8 +245,8 @@ def _distance(value: float) -> str:
 
 def _epsilon(share: str) -> str:
     try:
-        exact = Fraction(share)
-    except ValueError:
+        exact = as_rational(share, name="epsilon")
+    except ParameterError:
         return share
     return share if exact.denominator == 1 else f"{float(exact):.4g}"
 
@@ -376,7 +379,7 @@ INTERNAL = (
     "INTERNAL: contains names, justifications and failed attempts, which releases do not show. Do "
     "not publish."
 )
-LINES = {"basic": "release-line", "concentrated": "warn-line"}
+LINES = {"basic": "release-line", "concentrated": "warn-line", "gaussian": "warn-line"}
 
 
 def write_ledger(path: str | Path, content: Mapping[str, Any], *, protects: str) -> None:
@@ -403,18 +406,15 @@ def render_ledger(content: Mapping[str, Any], *, protects: str) -> str:
         accounts=[
             {
                 "account": account,
-                "number": number,
+                "number": symbol,
                 **{
                     part: rounded(Fraction(content[account][part][number]))
-                    for part in ("limit", "spent", "reserved", "left")
+                    for part in ("limit", "spent", "reserved")
                 },
             }
-            for account, numbers in (
-                ("basic", ("epsilon", "delta")),
-                ("concentrated", ("rho", "delta")),
-            )
+            for account, numbers in ACCOUNTS.items()
             if content[account]
-            for number in numbers
+            for number, symbol in numbers.items()
         ],
     )
 

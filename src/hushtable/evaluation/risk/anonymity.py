@@ -34,7 +34,7 @@ from hushtable.schema.recoding import Recoding
 
 @dataclass(frozen=True, kw_only=True)
 class Anonymity(Plain):
-    """k, l and t of a table; l and t by sensitive column."""
+    """k-anonymity of a table, and l-diversity and t-closeness of each sensitive column."""
 
     k: int
     l: Mapping[str, int]  # noqa: E741 - the standard name
@@ -53,7 +53,7 @@ def measure(
     schema: Schema | None = None,
     recode: Mapping[str, Recoding] | None = None,
 ) -> Anonymity:
-    """Measure k, and l and t of each sensitive column.
+    """Measure k-anonymity, and l-diversity and t-closeness of each sensitive column.
 
     Parameters
     ----------
@@ -106,8 +106,7 @@ def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
         for name in dict.fromkeys(names)
         if name not in table.column_names
     ]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def _codes(values: pa.ChunkedArray) -> tuple[Integers, list[Any]]:
@@ -291,8 +290,7 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
             read.append(Requirement(name=name, limit=limit))  # type: ignore[arg-type]  # checked
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return read
 
 

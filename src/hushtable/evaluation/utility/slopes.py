@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hushtable.evaluation.findings import Metric, Plain
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.marginals import OriginalAndPublished
-from hushtable.schema import Integer, Number
+from hushtable.schema import Numeric
 
 MAX_PAIRS = 200
 MAX_GROUPS = 6
@@ -66,7 +66,7 @@ def compare_slopes(
         names = [
             name
             for name, column in published.schema.attributes.items()
-            if isinstance(column, Integer | Number)
+            if isinstance(column, Numeric)
         ]
         pairs = list(combinations(names, 2))[:MAX_PAIRS]
         for label, masks in _groups(original, published):
@@ -111,7 +111,7 @@ def _line(rows: CodedRows, one: str, two: str, mask: NDArray[np.bool_]) -> tuple
     values = []
     for name in (one, two):
         column = rows.schema.attributes[name]
-        assert isinstance(column, Integer | Number)  # noqa: S101 - chosen so
+        assert isinstance(column, Numeric)  # noqa: S101 - chosen so
         codes = rows.codes[name]
         mask = mask & (codes < column.n_values)
         values.append(float(column.exact_low) + float(column.exact_step) * codes)

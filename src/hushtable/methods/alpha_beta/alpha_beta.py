@@ -25,14 +25,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import DataError, ParameterError, Refused, TooLarge
-from hushtable.methods.base import (
-    CountError,
-    Forecast,
-    Method,
-    Plan,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
@@ -416,8 +409,7 @@ Lower d or raise gamma.
                 "unit is person: over several views a person may have more than max_rows rows. Use "
                 "unit row, or one view."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         plan = self._source_plan(schema) if self.source else self._uniform_plan(schema)
         if plan.noise.expected * self.views > self.max_tuples:
             raise TooLarge(
@@ -502,8 +494,7 @@ Lower d or raise gamma.
             for name, weights in self.source.items()
             if name in domain.sizes and len(weights) != domain.sizes[name]
         ]
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         promised = self.prior_factor is not None and self.gamma is not None
         weights = {name: list(map(int, own)) for name, own in self.source.items()}
         expected = (self.prior_factor or 0) * self.n_tuples(schema) if promised else 0
@@ -627,7 +618,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the sampling variances of the tuples: those of the table, and all others."""
+        """Return the expected error, from the sampling of the table's tuples and of all others."""
         schema, noise = self.schema, self.noise
         if not isinstance(noise, UniformInsertions) or self.method.views > 1:
             raise Refused(

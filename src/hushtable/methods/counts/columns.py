@@ -13,10 +13,11 @@ engine counts the tuples of all columns at once. The run adds noise and writes t
 The influence of one record must not grow with the number of columns:
 
 - A record without a value in a column is not counted there. Otherwise one record would change a
-  count in every column (erratum 000-2).
+  count in every column (erratum li-2009-2).
 - A record with values in more than `max_columns` columns is counted in a random subset of them. The
-  limit is public, not the maximum in the data, and copies of a column count as columns too (000-3).
-- Choosing columns from the data costs budget, or the columns are public (000-1).
+    limit is public, not the maximum in the data, and copies of a column count as columns too
+    (li-2009-3).
+- Choosing columns from the data costs budget, or the columns are public (li-2009-1).
 
 The budget is divided top down. Each record of a unit gets an equal part of the unit's epsilon and
 delta. This part first pays for the number of records, the distribution of values per person, and
@@ -61,7 +62,7 @@ from hushtable.methods.counts.column_table import (
     size_ends,
     write_tuples,
 )
-from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.parameters import MAX_K, parameter, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.composition import delta_per_row, shares_of
@@ -206,7 +207,7 @@ class ColumnsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the tuples of the column with most tuples."""
+        """Return the expected error, from the noise of the column with most tuples."""
         if self.groups is None:
             raise Refused(
                 "the columns are chosen from the private rows, so the number of tuples in a "
@@ -351,8 +352,7 @@ def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
             )
         if not any(column):
             problems.append(f"column {number} is empty; name at least one attribute.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return columns
 
 
@@ -446,7 +446,7 @@ each column if they are public, or pass the number of clusters to choose private
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=parameters.delta)
-    k: int = parameter(read=whole())
+    k: int = parameter(read=whole(1, MAX_K))
     max_columns: int = parameter(read=whole())
     columns: tuple[tuple[str, ...], ...] = parameter(read=_names, default=())
     clusters: tuple[int, ...] = parameter(read=_numbers, default=())

@@ -235,7 +235,10 @@ class Thinning:
         )
 
     def undone_sums(self, seen: SumEstimates) -> SumEstimates:
-        """Correct sums over records in the same way, for functions from -1 to 1."""
+        """Convert sums over the records that a column counted into sums over all records.
+
+        The summed functions must be between -1 and 1.
+        """
         kept = self.least_kept
         if kept == 1.0:
             return seen
@@ -282,6 +285,11 @@ GroupColumns = tuple[int, tuple[str, ...]]
 
 class ColumnsEstimator(Estimator):
     """Estimator of counts and sums from a release of columns."""
+
+    @property
+    def quantiles_by_counts(self) -> bool:  # type: ignore[override]
+        """True if cells merge codes: their rows may all have one code, so sums do not suffice."""
+        return bool(self.recode)
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
@@ -497,7 +505,7 @@ class ColumnsEstimator(Estimator):
         return whole
 
     def _all_but(self, rest: Estimate) -> Estimate:
-        """Count those who satisfy a condition as the total minus those who do not."""
+        """Estimate the records that satisfy a condition as the total minus those that do not."""
         if self.total is None:
             raise Refused(
                 "records without a value in the column satisfy the condition, and these are "
@@ -577,9 +585,8 @@ class ColumnsEstimator(Estimator):
     def _independent(self, joint: Floats, parts: Sequence[GroupColumns], n_records: float) -> float:
         """Estimate the answer for independent columns."""
         share: Any = joint
-        for number, mine in reversed(
-            parts
-        ):  # last axes first, so that the positions of others stay
+        # The last axes come first, so that the positions of the others stay.
+        for number, mine in reversed(parts):
             weights = self._view(number).marginal(mine, n_records)
             axes = tuple(range(share.ndim - len(mine), share.ndim))
             share = np.tensordot(share, weights, axes=(axes, tuple(range(len(mine)))))
@@ -597,7 +604,7 @@ def _combined(answers: Sequence[Estimate]) -> Estimate:
     """
     if len(answers) == 1:
         return answers[0]
-    weights = np.array([1 / max(answer.std**2, 1e-12) for answer in answers])
+    weights = np.array([1 / max(answer.reach**2, 1e-12) for answer in answers])
     weights /= weights.sum()
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
 

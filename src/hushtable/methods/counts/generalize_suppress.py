@@ -16,7 +16,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import left_out_line
 from hushtable.methods.counts.cell_table import TYPICAL_ROWS, label_tuples, memory_mb
-from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.parameters import MAX_K, parameter, whole
 from hushtable.privacy.guarantee import Guarantee, Threshold
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.answers.association_loss import kept_in_cells
@@ -59,7 +59,7 @@ class GeneralizeSuppress(Method):
     estimator_kind: ClassVar[str] = "suppressed-cells"
     sees_exact_counts: ClassVar[str] = "counts of at least k rows are published as they are."
 
-    k: int = parameter(read=whole(at_least=2))
+    k: int = parameter(read=whole(2, MAX_K))
     generalize: Mapping[str, Rule] = parameter(
         read=parameters.rules, default_factory=dict, hash=False
     )

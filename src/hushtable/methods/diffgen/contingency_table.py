@@ -13,13 +13,7 @@ from typing import ClassVar
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import (
-    CountError,
-    Forecast,
-    Method,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import CountError, Forecast, Method, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.diffgen.generalized_table import GeneralizedPlan, generalized_table
 from hushtable.methods.parameters import parameter, whole
@@ -58,8 +52,7 @@ class ContingencyTable(Method):
     def plan(self, schema: Schema) -> ContingencyTablePlan:
         """Compute the noise of a cell, or refuse."""
         problems = schema_problems(schema, self.name, (COUNT, NOISY_COUNT))
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         if schema.domain.size > self.max_cells:
             raise TooLarge(
                 f"the domain has {schema.domain.size:,} combinations; contingency-table publishes "
@@ -102,7 +95,7 @@ class ContingencyTablePlan(GeneralizedPlan):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the cells."""
+        """Return the expected error, from the noise of the cells."""
         return laplace_error(
             self.groups.rate,
             n_asked(share, self.groups.domain.size),

@@ -13,20 +13,19 @@ in such groups are not seen; the total, if published, shows their number.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.errors import Refused
+from hushtable.errors import Refused, ReleaseError
 from hushtable.methods.diffgen.generalized_table import read_cut
 from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.privacy.rational import as_rational
 from hushtable.query.answers.cell_sums import (
     COUNT,
     NOISY_COUNT,
@@ -46,20 +45,25 @@ CUT_NOTE = (
 )
 
 _FAR = 40.0  # noise exceeds 40 scales with probability e**-40
+_LEAST_RATE = 1e-6  # the table of the noise has 80 / rate entries
 
 
 class GeneralizedEstimator(CellsEstimator):
     """Estimator of counts and sums from generalized groups; also maps other rows to the cuts."""
 
-    quantiles_by_counts = True
-
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
         settings = self.settings
         self.recode = {name: read_cut(cut) for name, cut in settings["columns"].items()}
+        for name, recoding in self.recode.items():
+            column = self.schema.attributes[name]
+            # A cut that was never split has one code for all, special values and missing included.
+            if recoding.n_values not in (column.n_values, column.size):
+                raise ReleaseError(f"{name}: its cuts do not match the schema; get a fresh copy.")
         self.n_groups = int(settings["n_groups"])
         self.threshold: int | None = settings["threshold"]
-        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
+        rate = settings["rate"]
+        self.rate = None if rate is None else float(as_rational(rate, name="rate"))
 
     @cached_property
     def total(self) -> Estimate | None:
@@ -68,7 +72,7 @@ class GeneralizedEstimator(CellsEstimator):
         if published is None or self.schema.counted_rows is not None or scale is None:
             return None if published is None else Estimate.exact(published)
         n_classes = self.schema.attributes[self.settings["target"]].size
-        one = _laplace(float(1 / Fraction(scale)))
+        one = _laplace(float(1 / as_rational(scale, name="class_sizes_scale")))
         least, most = one.quantiles(n_classes, CONFIDENCE)
         std = math.sqrt(n_classes * one.variance)
         return Estimate(
@@ -173,10 +177,7 @@ class GeneralizedEstimator(CellsEstimator):
         outside = self._sum(rest, self.n_groups - self._all_shares(predicate, shares))
         answer, notes = inside, list[str]()
         if self.total is not None and self.threshold is None:
-            # Independent noise adds in squares; with a model error, which may be at its end,
-            # half-widths add.
-            add = math.hypot if outside.model_std == 0 else operator.add
-            from_total = self.total.complement(outside, add)
+            from_total = self.total.complement(outside)
             if from_total.privacy_std < inside.privacy_std:
                 answer = from_total
         if inside.model_std > 0:
@@ -274,6 +275,10 @@ class GeneralizedEstimator(CellsEstimator):
 
 def _laplace(rate: float) -> ErrorLaw:
     """Return discrete Laplace noise of scale 1/rate as a table."""
+    if rate < _LEAST_RATE:
+        raise ReleaseError(
+            f"this release has noise of rate {rate:g}; at least {_LEAST_RATE:g} is valid."
+        )
     reach = math.ceil(_FAR / rate) + 1
     values = np.arange(-reach, reach + 1)
     return ErrorLaw(values, laplace_mass(rate, values))

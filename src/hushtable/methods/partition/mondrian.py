@@ -18,14 +18,7 @@ from hushtable.arrays import Integers
 from hushtable.engine.engine import Engine
 from hushtable.engine.sealed_table import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.base import (
-    TYPICAL_ROWS,
-    Forecast,
-    Method,
-    Plan,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import TYPICAL_ROWS, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.partition.estimator import BoxesEstimator
@@ -128,8 +121,7 @@ class Mondrian(Method):
             problems.append(
                 f"target {target!r} is the only column; publish at least one more to group by."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return MondrianPlan(self, schema, axes, target)
 
     def groups(self, engine: Engine) -> MondrianGroups:

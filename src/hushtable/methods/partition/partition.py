@@ -117,7 +117,7 @@ class Partition(Method):
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: epsilon is 0; it must be above 0. Typical values are 0.1 to 5.
-    max_depth is 0; it must be a whole number of at least 1.
+    max_depth is 0; it must be a whole number from 1 to 1,000.
     budget is 1; it must be above 0 and below 1.
     """
 
@@ -129,7 +129,7 @@ class Partition(Method):
     estimator_kind: ClassVar[str] = "regions"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
-    max_depth: int = parameter(read=whole(), default=10)
+    max_depth: int = parameter(read=whole(1, 1000), default=10)
     stop_count: int = parameter(read=whole(at_least=None), default=5)
     test_from: int = parameter(read=whole(at_least=0), default=8)
     target: str | None = parameter(default=None)
@@ -161,8 +161,7 @@ class Partition(Method):
                 f"epsilon is {self.epsilon}; divided over max_depth = {self.max_depth} levels it "
                 "is too small: counts would be only noise. Raise epsilon, or lower max_depth."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         n_classes = 1 if target is None else schema.attributes[target].size
         plan = PartitionPlan(self, schema, axes, target, n_classes, rules, columns)
         if plan.most_regions * n_classes > MAX_COUNTS:
@@ -295,7 +294,7 @@ class PartitionPlan(Plan[SealedTable]):
         return math.sqrt(laplace_variance(float(self.rules.max_rows / epsilon)))
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the leaves, for the largest and noisiest tree."""
+        """Return the expected error of a tree of full depth, which is the noisiest."""
         return laplace_error(
             self.leaf_epsilon / self.rules.max_rows,
             n_asked(share, self.most_regions) * self.n_classes,

@@ -197,7 +197,7 @@ class GrowthRules:
 
     @property
     def sensitivity(self) -> int:
-        """Sensitivity of score differences to one unit (errata 001-3 and 001-8)."""
+        """Sensitivity of score differences to one unit (errata qardaji-2012-3 and -8)."""
         return MOVES[self.quality] * self.max_rows
 
     @property

@@ -299,8 +299,7 @@ def values_of(schema: Schema) -> list[CountedDomain]:
             found.append(CountedDomain(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise TooLarge(problems)
+    TooLarge.raise_if_any(problems)
     return found
 
 
@@ -508,21 +507,28 @@ class MarginalQuery:
     group: Group
     levels: tuple[int, ...]  # index of each column's resolution; 0 has all buckets
     maps: tuple[Integers, ...] = field(compare=False, repr=False)  # the cell of each bucket
+    # The same at the resolution at which the group was counted, if that is not by buckets.
+    counted: tuple[Integers, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
-        cls, group: Group, levels: Sequence[int], resolutions: Sequence[ResolutionLevels]
+        cls,
+        group: Group,
+        levels: Sequence[int],
+        resolutions: Sequence[ResolutionLevels],
+        base: Sequence[int] | None = None,
     ) -> MarginalQuery:
-        """Return the query at these levels of the columns' resolutions."""
-        maps = tuple(
-            resolutions[column][level] for column, level in zip(group, levels, strict=True)
-        )
-        return cls(group, tuple(levels), maps)
+        """Return the query at these levels of the columns' resolutions.
 
-    @property
-    def is_full(self) -> bool:
-        """True if all buckets are distinguished."""
-        return not any(self.levels)
+        `base` are the levels at which the group was counted, if these are not the buckets.
+        """
+
+        def at(wanted: Sequence[int]) -> tuple[Integers, ...]:
+            return tuple(
+                resolutions[column][level] for column, level in zip(group, wanted, strict=True)
+            )
+
+        return cls(group, tuple(levels), at(levels), None if base is None else at(base))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -536,30 +542,42 @@ class MarginalQuery:
 
     @cached_property
     def cells(self) -> Integers | None:
-        """The cell for each combination of buckets, both in C order; None if they are equal."""
-        if self.is_full:
+        """The cell for each counted combination, both in C order; None if they are equal."""
+        maps = self.maps
+        if self.counted is not None:
+            firsts = (np.unique(cells, return_index=True)[1] for cells in self.counted)
+            maps = tuple(places[first] for places, first in zip(maps, firsts, strict=True))
+        if all(len(places) == size for places, size in zip(maps, self.shape, strict=True)):
             return None
         found = np.zeros(1, np.int64)
-        for places, size in zip(self.maps, self.shape, strict=True):
+        for places, size in zip(maps, self.shape, strict=True):
             found = (found[:, None] * size + places).ravel()
         return found
 
     def added_up(self, table: Floats) -> Floats:
-        """Sum a table of buckets to the cells, flat."""
+        """Sum a table of counted combinations to the cells, flat."""
         flat = table.ravel()
         if self.cells is None:
             return flat
         return np.bincount(self.cells, flat, self.n_cells).astype(np.float64)
 
 
-def queries_for(group: Group, resolutions: Sequence[ResolutionLevels]) -> list[MarginalQuery]:
-    """Return a group's queries, finest first; all columns become coarser together."""
-    most = max(len(resolutions[column]) for column in group)
+def queries_for(
+    group: Group, resolutions: Sequence[ResolutionLevels], base: Sequence[int] | None = None
+) -> list[MarginalQuery]:
+    """Return a group's queries, finest first; all columns become coarser together.
+
+    `base` are the levels at which the group was counted, if these are not the buckets.
+    """
+    first, last = base or [0] * len(group), [len(resolutions[column]) - 1 for column in group]
     return [
         MarginalQuery.of(
-            group, [min(step, len(resolutions[column]) - 1) for column in group], resolutions
+            group,
+            [min(start + step, end) for start, end in zip(first, last, strict=True)],
+            resolutions,
+            base,
         )
-        for step in range(most)
+        for step in range(max(end - start for start, end in zip(first, last, strict=True)) + 1)
     ]
 
 

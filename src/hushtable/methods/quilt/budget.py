@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RoundedGaussian
-from hushtable.privacy.mechanisms.private_choice import TopChoices, distance_scores
+from hushtable.privacy.mechanisms.private_choice import SealedScores, TopChoices, distance_scores
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema.recoding import Recoding
 
@@ -165,15 +165,22 @@ class PrivateMeasurer:
         self.budget = budget
         self._source, self._noise = source, noise
         self._names = list(source.schema.attributes)
-        self._sealed: dict[Group, SealedCounts] = {}
+        self._sealed: dict[tuple[Group, bool], SealedCounts] = {}
+        self._scored: tuple[Sequence[ScoredTable], Any] = (), None  # candidates and their scores
 
-    def read(self, groups: Sequence[Group], recode: Mapping[str, Recoding]) -> None:
-        """Count groups of columns; the counts stay sealed."""
+    def read(
+        self, groups: Sequence[Group], recode: Mapping[str, Recoding], *, coarse: bool = False
+    ) -> None:
+        """Count groups of columns; the counts stay sealed.
+
+        A group may be counted twice, at two resolutions; `coarse` distinguishes the two.
+        """
         if not groups:
             return
         named = [[self._names[column] for column in group] for group in groups]
         tables = self._source.marginals(named, recode=recode)
-        self._sealed.update(zip(groups, (table.ravel() for table in tables), strict=True))
+        for group, table in zip(groups, tables, strict=True):
+            self._sealed[group, coarse] = table.ravel()
 
     def row_count(self, share: Fraction) -> NoisyTable:
         """Measure the number of rows."""
@@ -181,19 +188,25 @@ class PrivateMeasurer:
         return self._paid("number of rows", (), rows, share)
 
     def measure(
-        self, step: str, group: Group, share: Fraction, cells: Integers | None = None
+        self,
+        step: str,
+        group: Group,
+        share: Fraction,
+        cells: Integers | None = None,
+        *,
+        coarse: bool = False,
     ) -> NoisyTable:
         """Measure a noisy table at a public resolution; one row changes one of its cells by 1."""
-        return self._paid(step, group, self._counts(group, cells), share)
+        return self._paid(step, group, self._counts(group, cells, coarse=coarse), share)
 
     def _paid(self, step: str, group: Group, counts: SealedCounts, share: Fraction) -> NoisyTable:
         self.budget.spend(step, share)
         count_noise = self.budget.count_noise(share)
         return NoisyTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
-    def _counts(self, group: Group, cells: Integers | None) -> SealedCounts:
+    def _counts(self, group: Group, cells: Integers | None, *, coarse: bool) -> SealedCounts:
         """Return sealed counts, merged to cells; a row still counts in exactly one cell."""
-        sealed = self._sealed[group]
+        sealed = self._sealed[group, coarse]
         return sealed if cells is None else sealed.merged(cells, int(cells.max()) + 1)
 
     def choose(
@@ -203,32 +216,40 @@ class PrivateMeasurer:
         *,
         k: int,
         share: Fraction,
-        may_stop: bool = False,
+        offered: Sequence[int] | Integers | None = None,
+        stop: int | None = None,
     ) -> list[int]:
         """Select k candidates with high scores, one after the other, each for `share`.
 
         The score of a candidate is weight * (sum over cells of abs(exact - expected) - penalty).
-        With `may_stop`, the result may be empty: stopping is an option with score 0. When a
-        candidate is selected, all candidates with the same columns are removed.
+        With `offered`, only the candidates at these positions can be selected. With `stop`,
+        stopping is an option with this score, and the result may be empty. When a candidate is
+        selected, all candidates with the same columns are removed. Scores are kept sealed for
+        further selections from the same candidates.
         """
         self.budget.spend(step, k * share)
-        scores = distance_scores(
-            [self._counts(candidate.group, candidate.cells) for candidate in candidates],
-            [candidate.expected for candidate in candidates],
-            weights=[candidate.weight for candidate in candidates],
-            penalties=[candidate.penalty for candidate in candidates],
-            beside=[0] if may_stop else [],
-        )
+        places = np.arange(len(candidates)) if offered is None else np.asarray(offered)
+        if self._scored[0] is not candidates:
+            self._scored = candidates, self._scores(candidates)
+        scores = self._scored[1].only(places, [] if stop is None else [stop])
         # Permute-and-flip has smaller error for the same epsilon, but the other accountings bound
         # the range of the exponential mechanism's privacy loss, and that of permute-and-flip is
         # wider.
+        groups = [candidates[place].group for place in places.tolist()] if k > 1 else None
         choice = TopChoices(
             self.budget.choice_epsilon(share), k,
             "permute-and-flip" if self.budget.pure else "exponential",
-            exclusive_groups=tuple(candidate.group for candidate in candidates),
+            exclusive_groups=range(len(places)) if groups is None else groups,
         )  # fmt: skip
-        chosen: list[int] = self._noise.open(scores, choice, step)
-        return chosen
+        return [int(places[chosen]) for chosen in self._noise.open(scores, choice, step)]
+
+    def _scores(self, candidates: Sequence[ScoredTable]) -> SealedScores:
+        return distance_scores(
+            [self._counts(c.group, c.cells, coarse=c.coarse) for c in candidates],
+            [candidate.expected for candidate in candidates],
+            weights=[candidate.weight for candidate in candidates],
+            penalties=[candidate.penalty for candidate in candidates],
+        )
 
 
 @dataclass(frozen=True)
@@ -240,6 +261,7 @@ class ScoredTable:
     penalty: int  # cost of its noise, in rows
     weight: int  # factor of its score, in tenths
     cells: Integers | None = None  # cell of each combination of values, if the table is coarser
+    coarse: bool = False  # see `PrivateMeasurer.read`
 
     def __post_init__(self) -> None:
         if self.expected.dtype != np.int64:
@@ -264,7 +286,7 @@ LEAST_ROWS = 50.0
 MAX_PICKS = 8
 """Maximum number of tables selected per round if there are few columns; see `_most_picks`."""
 
-ENOUGH = 2.0
+LEAST_SIGNAL = 2.0
 """Minimum signal to prefer a target and, in pure mode, to run adaptive rounds.
 
 In multiples of the reference signal (`g` in `_concentrated` and `_pure`).
@@ -273,7 +295,8 @@ In multiples of the reference signal (`g` in `_concentrated` and `_pure`).
 _MAX_ROUNDS = 8
 _MEASURED = 0.8  # maximum share of all candidate tables measured in rounds; more would repeat some
 _MANY_PICKS = 4 * MAX_PICKS  # the time of a fit grows with the number of tables
-_STAND_IN = 5  # if fewer tables than this multiple of all pairs pay off, triples displace pairs
+# If fewer tables than this multiple of all pairs pay off, triples displace pairs.
+_PAIRS_PAY_OFF = 5
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
 _LEAST_EDGES = 0.4  # with fewer edges than this share of `n_edges`, budget is left to the rounds
@@ -370,8 +393,8 @@ def _concentrated(
     most_picks = _most_picks(n_columns)
     all_pairs = math.comb(n_columns, 2)
     n_measured = min(worth, _MEASURED * n_patches, _MAX_ROUNDS * most_picks)
-    stand_in = n_measured >= n_patches / 2 and worth < _STAND_IN * all_pairs
-    prefers_target = has_target and g >= ENOUGH and not stand_in
+    triples_displace = n_measured >= n_patches / 2 and worth < _PAIRS_PAY_OFF * all_pairs
+    prefers_target = has_target and g >= LEAST_SIGNAL and not triples_displace
     n_tables = min(worth, _most_tables(n_patches, prefers_target))
     n_rounds = _between(n_tables / 6.5, 2, _MAX_ROUNDS)
     return Schedule(
@@ -388,8 +411,8 @@ def _concentrated(
 
 def _pure(signal: float, n_columns: int, n_patches: int, *, has_target: bool) -> Schedule:
     g = signal / 100
-    prefers_target = has_target and g >= ENOUGH
-    worth = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
+    prefers_target = has_target and g >= LEAST_SIGNAL
+    worth = 0.0 if g < LEAST_SIGNAL else 0.3 * n_columns * g**0.45
     n_tables = min(worth, _most_tables(n_patches, prefers_target))
     n_rounds = _between(n_tables / 3, 1, 6) if n_tables else 0
     n_picks = _between(n_tables / max(n_rounds, 1), 1, _most_picks(n_columns))

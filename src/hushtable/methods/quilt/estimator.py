@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.quilt.answers import TableSums, association_kept, redrawn_weights
+from hushtable.methods.quilt.limits import active_columns, untested_limits
 from hushtable.methods.quilt.measurements import Group, MeasuredTable, TableBasis, range_in_bins
-from hushtable.methods.quilt.model_error import ModelError, UnmeasuredError, ValueOf
+from hushtable.methods.quilt.model_error import PAIR, ModelError, UnmeasuredError, ValueOf
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate, Estimator, count_of
 from hushtable.query.answers.published import Generator
 from hushtable.query.answers.row_sums import (
+    WEAKER,
     RowFunction,
     SumEstimates,
     joined,
@@ -48,9 +50,15 @@ _MERGED = (
     "values depend on other columns as their neighbors do."
 )
 _MODELED = (
-    "This combination was not measured directly; the answer is a model estimate, and the interval "
-    "allows for unmeasured dependence."
+    "This combination was not measured directly; the answer is a model estimate. Selection tested "
+    "the model on such tables, and the interval allows for the misfit of the worst."
 )
+_UNTESTED = (
+    "These columns were not measured together, and nothing tested the model for dependence of more "
+    "than {} columns: the answer is unknown beyond the limits that follow from tables of pairs, "
+    "which are the interval."
+)
+_IF_NONE = " Without such dependence it would be {:,.0f} to {:,.0f}."
 _CUT = (
     "The condition selects part of a public bin. The interval allows for all rows of the bin to "
     "satisfy it, or none."
@@ -96,15 +104,13 @@ class QuiltEstimator(Estimator):
         made, start = [], 0
         for table in self.settings["tables"]:
             shape = tuple(table["shape"])
-            part = counts[start : start + math.prod(shape)]
-            start += len(part)
+            part = counts[start : start + math.prod(shape)].reshape(shape)
+            start += part.size
             cells = tuple(
-                np.arange(size) if places is None else np.asarray(places, np.int64)
+                np.arange(min(size, part.size)) if places is None else np.asarray(places, np.int64)
                 for places, size in zip(table["cells"], shape, strict=True)
             )
-            made.append(
-                MeasuredTable(tuple(table["columns"]), part.reshape(shape), table["std"], cells)
-            )
+            made.append(MeasuredTable(tuple(table["columns"]), part, table["std"], cells))
         return TableBasis(
             made,
             dict(zip(self.schema.attributes, buckets, strict=True)),
@@ -134,10 +140,10 @@ class QuiltEstimator(Estimator):
 
     def error(self, columns: Sequence[str]) -> ModelError:
         """Return the error model for sums over the rows that depend on some columns."""
-        key = tuple(columns)
+        key = tuple(name for name in self.schema.attributes if name in columns)  # in one order
         if key not in self._errors:
             self._errors.clear()  # successive questions are often about the same columns
-            codes, times = self._distinct(columns)
+            codes, times = self._distinct(key)
             ordered = (name for name, column in self.schema.attributes.items() if column.is_line)
             self._errors[key] = ModelError(
                 codes,
@@ -183,12 +189,16 @@ class QuiltEstimator(Estimator):
         columns, truth = self._decided(predicate)
         found = None if truth is None else self.table_sums.decided(columns, truth)
         if found is not None:
-            found = replace(found, notes=(_MEASURED,))
+            found = replace(found, notes=(_MEASURED,), support="measured")
         else:  # the cells of no table decide the condition
             function = of_predicate(predicate)
             found = self._sums([function], [columns], predicate.columns, together=False)
         answer = count_of(found, 0, self.basis.rows, scope="people")
-        if _MODELED not in found.notes:
+        if found.limits is not None and not np.isnan(found.limits[0, 0]):
+            likely = count_of(replace(found, limits=None), 0, self.basis.rows, scope="people")
+            said = _IF_NONE.format(max(likely.low, answer.low), min(likely.high, answer.high))
+            answer = replace(answer, notes=(answer.notes[0] + said, *answer.notes[1:]))
+        if answer.support == "measured":
             return answer
         most = count_of(self.table_sums.total, 0, self.basis.rows, scope="people").high
         return replace(answer, high=min(answer.high, max(most, answer.value)))
@@ -255,19 +265,76 @@ class QuiltEstimator(Estimator):
         parts = []
         if known:
             found = self.table_sums.sums([one for one in linear if one], together=together)
-            note = _MEASURED if not found.model.any() else _MERGED
+            merged = bool(found.model.any())
             # One statistic uses sums of both kinds, so only the weaker note is true of it.
-            parts.append((known, replace(found, notes=() if rest else (note,))))
+            found = replace(found, notes=() if rest else (_MERGED if merged else _MEASURED,))
+            parts.append((known, replace(found, support="tested" if merged else "measured")))
         if rest:
             error = self.error(_all(own[place] for place in rest) if known else columns)
             modeled = [(functions[place], own[place]) for place in rest]
             parts.append((rest, self._sums_of_rows(error, modeled, together=together)))
-        sums = joined(len(functions), parts)
+        sums = self._untested(joined(len(functions), parts), functions, rest, together=together)
         if not any(range_in_bins(function, self.bins) for function in functions):
             return sums
         heaped = self.error(columns).heaped(functions, together=together)
         notes = [_MERGED if note == _MEASURED else note for note in sums.notes]  # not only noise
-        return replace(sums, model=sums.model + heaped / sums.model_z**2, notes=(*notes, _CUT))
+        model = sums.model + heaped / sums.model_z**2
+        support = max(sums.supported, "tested", key=WEAKER.index)
+        return replace(sums, model=model, notes=(*notes, _CUT), support=support)
+
+    # --- dependence that was neither measured nor tested ------------------------------------------
+
+    def is_measured(self, columns: Sequence[str]) -> bool:
+        """Return whether a measured table contains these columns together."""
+        return len(columns) < PAIR or bool(self.basis.having(columns))
+
+    @cached_property
+    def _tested(self) -> list[frozenset[str]]:
+        """Groups of more than two columns that were measured, or scored in the last selection."""
+        names = list(self.schema.attributes)
+        last = self.tables.get("candidates")
+        scored = [] if last is None else last.column("columns").to_pylist()
+        groups = [frozenset(names[column] for column in group) for group in scored]
+        groups += [frozenset(table.columns) for table in self.basis.tables]
+        return [group for group in dict.fromkeys(groups) if len(group) > PAIR]
+
+    def _is_tested(self, columns: Sequence[str]) -> bool:
+        """Return whether the model was tested on a table of these columns; all pairs were."""
+        return len(columns) <= PAIR or any(group >= set(columns) for group in self._tested)
+
+    def _untested(
+        self,
+        sums: SumEstimates,
+        functions: Sequence[RowFunction],
+        rest: Sequence[int],
+        *,
+        together: bool,
+    ) -> SumEstimates:
+        """Widen modeled sums to the limits that pairs imply if no table of their columns exists."""
+        needed = [active_columns(function) for function in functions]
+        places = [place for place in rest if not self._is_tested(needed[place])]
+        if not places:
+            return sums
+        columns = _all(needed[place] for place in places)
+        error = self.error(columns)
+        squares, limits = untested_limits(
+            [functions[place] for place in places],
+            error.codes,
+            self.weight * error.times,
+            lambda asked: self.sums(asked, together=False),
+            together=together,
+        )
+        model, ends = sums.model.copy(), np.full((2, len(functions)), np.nan)
+        model[np.ix_(places, places)] += squares / sums.model_z**2
+        ends[:, places] = limits
+        notes = [note for note in sums.notes if note != _MODELED]
+        return replace(
+            sums,
+            model=model,
+            limits=ends,
+            notes=(_UNTESTED.format(PAIR), *notes),
+            support="untested",
+        )
 
     def _sums_of_rows(
         self, error: ModelError, functions: Sequence[tuple[RowFunction, Group]], *, together: bool
@@ -291,7 +358,9 @@ class QuiltEstimator(Estimator):
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
         if together:
             privacy, model = no_less(privacy), no_less(model)
-        return SumEstimates(values, privacy, model, NORMAL, MODEL_Z, notes=(_MODELED,))
+        return SumEstimates(
+            values, privacy, model, NORMAL, MODEL_Z, notes=(_MODELED,), support="tested"
+        )
 
 
 def _all(groups: Iterable[Group]) -> Group:

@@ -11,7 +11,9 @@ them (`hushtable.methods.quilt.model`). The result is a `FitState`: the noisy ta
    measured.
 3. *Adaptive rounds* (`fit_adaptive`). In each round, the tables that the model fits worst are
    selected and measured, and the model is refitted. If most of them changed the model by less than
-   their noise, later tables get twice the budget. The last round takes what is left.
+   their noise, later tables get twice the budget. The last round takes what is left. Before the
+   last rounds, tables of three and more columns are searched for what pairs do not show
+   (`find_interactions`).
 
 Privacy: only the `PrivateMeasurer` sees exact counts. It releases noisy tables and private
 selections, and the account of the run records the cost of each before it is drawn. All decisions
@@ -35,14 +37,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.binning import (
-    CountedDomain,
-    MarginalQuery,
-    ResolutionLevels,
-)
+from hushtable.methods.quilt.binning import CountedDomain, MarginalQuery, ResolutionLevels
 from hushtable.methods.quilt.budget import (
     ROWS_SHARE,
     NoisyTable,
@@ -51,7 +50,13 @@ from hushtable.methods.quilt.budget import (
     as_share,
     score_sensitivity,
 )
-from hushtable.methods.quilt.candidates import Candidate, candidates_for, groups_of, noise_cost
+from hushtable.methods.quilt.candidates import (
+    Candidate,
+    Interactions,
+    candidates_for,
+    groups_of,
+    noise_cost,
+)
 from hushtable.methods.quilt.model import N_LAST_SWEEPS, LogLinearModel, dispersion
 from hushtable.methods.quilt.one_way import (
     MeasuredColumn,
@@ -138,12 +143,16 @@ class FitState:
         """The resolutions of all columns."""
         return [column.levels for column in self.columns]
 
-    def merging(self) -> dict[str, Recoding]:
-        """Return the recodings from codes of the schema to buckets, where they differ."""
+    def merging(self, maps: Sequence[Integers] | None = None) -> dict[str, Recoding]:
+        """Return the recodings from codes of the schema to buckets, where they differ.
+
+        With `maps`, return those to coarser cells; it gives the cell of each bucket, by column.
+        """
         found = {}
-        for column in self.columns:
+        for place, column in enumerate(self.columns):
             values = column.counted.values
-            recoding = values.bucket_recoding(column.buckets)
+            cells = column.buckets if maps is None else maps[place][column.buckets]
+            recoding = values.bucket_recoding(cells)
             if recoding is not None:
                 found[values.name] = recoding
         return found
@@ -165,7 +174,13 @@ def measure(
     share = min(share, float(measurer.budget.left))
     parts = divided(share, [candidate.query.n_cells for candidate in candidates], power)
     measured = [
-        measurer.measure(step, candidate.query.group, part, candidate.query.cells)
+        measurer.measure(
+            step,
+            candidate.query.group,
+            part,
+            candidate.query.cells,
+            coarse=candidate.scored.coarse,
+        )
         for candidate, part in zip(candidates, parts, strict=True)
     ]
     for candidate, table in zip(candidates, measured, strict=True):
@@ -307,10 +322,10 @@ def edge_std(measurer: PrivateMeasurer, stages: Schedule) -> float:
 def _first_pairs(
     state: FitState, groups: Sequence[Group], std: float, preferred: int | None
 ) -> list[Candidate]:
-    """Return each pair as a candidate, predicted by the prior or else by independence."""
+    """Return each pair as a candidate, predicted by the prior and the rules, or by independence."""
     model = state.model
     pairs = [group for group in groups if len(group) == 2]
-    if state.pair_prior is not None:
+    if state.pair_prior is not None or model.possible:
         return candidates_for(pairs, model.answers(pairs), state.levels, std, preferred)
     single = model.answers([(column,) for column in range(len(model.sizes))])
     shares = [answer / model.total for answer in single]
@@ -325,32 +340,35 @@ def _choose_edges(
 
     If there is a target, the first pair includes it, so that even a small budget connects it.
     """
-    tree_of = {column: column for pair in pairs for column in pair.query.group}
+    scored = [pair.scored for pair in pairs]
+    ends = np.array([pair.query.group for pair in pairs])
+    tree_of = np.arange(ends.max(initial=0) + 1)
     edges: list[Candidate] = []
     while len(edges) < stages.n_edges:
-        apart = [p for p in pairs if len({tree_of[column] for column in p.query.group}) > 1]
-        of_target = [] if edges else [p for p in apart if target in p.query.group]
-        offered = of_target or apart
-        if not offered:
+        left, right = tree_of[ends].T
+        apart = np.flatnonzero(left != right)
+        of_target = apart[(ends[apart] == target).any(axis=1)] if not edges else apart[:0]
+        offered = of_target if len(of_target) else apart
+        if not len(offered):
             break
         chosen = measurer.choose(
             "choices",
-            [candidate.scored for candidate in offered],
+            scored,
             k=1,
             share=as_share(stages.choice),
-            may_stop=not of_target,
+            offered=offered,
+            stop=None if len(of_target) else 0,
         )
         if not chosen:
             break
-        edges.append(offered[chosen[0]])
-        kept, lost = (tree_of[column] for column in edges[-1].query.group)
-        tree_of = {column: kept if tree == lost else tree for column, tree in tree_of.items()}
+        edges.append(pairs[chosen[0]])
+        tree_of[tree_of == left[chosen[0]]] = right[chosen[0]]
     return edges
 
 
 # The third stage of quilt: adaptive rounds that measure the tables the model fits worst.
 
-_DUST = 1e-6  # share of the budget that is too small to use
+_LEAST_SHARE = 1e-6  # share of the budget that is too small to use
 
 
 @dataclass
@@ -394,7 +412,12 @@ def fit_adaptive(
     model, budget = state.model, measurer.budget
     pace = _RoundBudget.planned(stages, float(budget.left))
     groups, until = list(groups), _pairs_until(stages) * float(budget.left)
-    while (left := float(budget.left)) > _DUST:
+    searched = False
+    while (left := float(budget.left)) > _LEAST_SHARE:
+        if left <= until and not searched:
+            searched = True
+            find_interactions(measurer, state, pace)
+            continue
         offered = _pairs_first(groups) if left > until else groups
         k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
         of_choice = pace.of_choice(each)
@@ -420,10 +443,80 @@ def fit_adaptive(
         vain = [candidate.query.group for candidate in _in_vain(picked, answers, std)]
         if 2 * len(vain) > k:
             pace.double()
-            until = 1.0  # pairs show little more; admit triples
+            until = 1.0  # pairs show little more; admit triples and interactions
         # Do not measure such tables again, unless nothing else remains.
         others = [group for group in groups if group not in vain]
         groups = others or groups
+
+
+# Interactions: tables of three and more columns with few cells, where the model misses something.
+
+_INTERACTION_PART = 0.6
+"""Maximum share of the budget left that is spent on interactions."""
+
+_INTERACTION_TABLES = 2.0
+"""Budget of an interaction, in that of a table of the rounds."""
+
+_N_AT_ONCE = 3  # interactions selected between two fits
+
+
+def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBudget) -> None:
+    """Select and measure interactions that the model misses, until none stands out.
+
+    Stopping is an option of every selection. Its score is that at which candidates that miss
+    nothing are selected with probability at most one half, all together.
+    """
+    model, budget = state.model, measurer.budget
+    found = Interactions(state.levels, {m.query.group for m in state.measurements})
+    if not found.groups:
+        return
+    measurer.read(found.groups, state.merging(found.maps), coarse=True)
+    least = (1 - _INTERACTION_PART) * float(budget.left)
+    each = min(_INTERACTION_TABLES * pace.table + pace.choice, (float(budget.left) - least) / 2)
+    of_choice = pace.of_choice(each)
+    table = each - float(of_choice)
+    std = budget.count_noise(as_share(table)).std
+    while (n_left := int((float(budget.left) - least) / each * (1 + 1e-6))) > 0:
+        candidates = found.candidates(model.rows, model.weights, model.total, std)
+        if not candidates:
+            return
+        n_at_once = min(_N_AT_ONCE, n_left)
+        scored = [candidate.scored for candidate in candidates]
+        sensitivity = score_sensitivity(scored, budget.rows_per_unit)
+        factor = float(budget.choice_epsilon(of_choice)) / (2 * sensitivity)
+        stop = math.ceil(math.log(len(scored)) / factor)
+        chosen: list[int] = []
+        offered = list(range(len(scored)))
+        while offered and len(chosen) < n_at_once:
+            pick = measurer.choose(
+                "choices", scored, k=1, share=of_choice, offered=offered, stop=stop
+            )
+            if not pick:
+                break
+            chosen += pick
+            group = set(scored[pick[0]].group)
+            # What is missing in a group is also missing in every larger one.
+            offered = [
+                place
+                for place in offered
+                if not (group <= set(scored[place].group) or group >= set(scored[place].group))
+            ]
+        if not chosen:
+            return
+        picked = [candidates[place] for place in chosen]
+        measured = measure(measurer, state, "tables of interactions", picked, table * len(picked))
+        state.rounds.append(
+            SelectionRound(
+                choice_epsilon=budget.choice_epsilon(of_choice),
+                sensitivity=sensitivity,
+                candidates=candidates,
+                chosen=chosen,
+                measured=measured,
+            )
+        )
+        model.fit()
+        if len(chosen) < n_at_once:
+            return
 
 
 def _pairs_until(stages: Schedule) -> float:
@@ -454,13 +547,13 @@ def _in_vain(
 AFTER_WAVES = 16
 """Number of waves over which noise is averaged when a series chooses the resolution of pairs."""
 
-ALONE = 0.35
+ALL_PAIRS_FACTOR = 0.35
 """Factor on the budget of one-way tables if all pairs are measured.
 
 Pairs are also informative about single columns.
 """
 
-PATIENCE = 3
+SERIES_SWEEP_FACTOR = 3
 """Multiple of the usual number of sweeps in the last fits of a series, whose noise is smaller."""
 
 _FOR_DISTANCE = 2 / 3  # power that minimizes the total absolute noise
@@ -478,6 +571,7 @@ def fit(
     seed: int,
     prior: PriorRows | None = None,
     earlier: EarlierMeasurements | None = None,
+    possible_in: Callable[[FitState], list[tuple[Group, NDArray[np.bool_]]]] = lambda _: [],
 ) -> FitState:
     """Run all stages.
 
@@ -502,13 +596,17 @@ def fit(
         Public rows to start from.
     earlier : EarlierMeasurements, optional
         Measurements of earlier waves.
+    possible_in : callable
+        Returns which combinations of buckets public rules allow; see `LogLinearModel.exclude`.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
     measurer.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
     rows = public_rows if public_rows is not None else int(measurer.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
     every_pair = earlier is not None and bool(earlier.marginals) and stages.every_pair
-    share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(measurer.budget.left))
+    share = min(
+        stages.one_ways * (ALL_PAIRS_FACTOR if every_pair else 1.0), float(measurer.budget.left)
+    )
     sizes = [v.planned_size if prior is None else prior.wanted_size(v) for v in values]
     counted = measure_columns(measurer, values, divided(share, sizes))
     if earlier is not None:
@@ -517,6 +615,7 @@ def fit(
             [column.table.noise.std for column in counted],
         )
     state = _start(counted, public_rows, target, prior, earlier, n_particles=n_particles, seed=seed)
+    state.model.exclude(possible_in(state))
     preferred = target if stages.prefers_target else None
     groups = groups_of(state.model.sizes, preferred)
     measurer.read(groups, state.merging())
@@ -534,7 +633,7 @@ def fit(
     state.model.refresh()
     for _ in range(_N_SMOOTHINGS):
         state.model.smooth()
-        state.model.fit(state.model.patience * N_LAST_SWEEPS // _N_SMOOTHINGS)
+        state.model.fit(state.model.sweep_factor * N_LAST_SWEEPS // _N_SMOOTHINGS)
     return state
 
 
@@ -582,7 +681,7 @@ def _start(
         n_particles=n_particles,
         seed=seed,
         lines=[column.line for column in known],
-        patience=1 if earlier is None else PATIENCE,
+        sweep_factor=1 if earlier is None else SERIES_SWEEP_FACTOR,
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)

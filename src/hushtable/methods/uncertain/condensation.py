@@ -23,6 +23,7 @@ from hushtable.methods.uncertain.uncertain import (
     UncertainPlan,
     read_names,
     read_scales,
+    with_leftovers,
 )
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.noise.noise import Noise
@@ -157,11 +158,7 @@ def _form_groups(points: Floats, k: int, noise: Noise) -> list[Integers]:
         members = candidates[np.argpartition(distances, k - 1)[:k]]
         free[members] = False
         groups.append(members)
-    centers = np.stack([points[members].mean(axis=0) for members in groups])
-    for row in np.flatnonzero(free):
-        nearest = int(np.argmin(((centers - points[row]) ** 2).sum(axis=1)))
-        groups[nearest] = np.append(groups[nearest], row)
-    return groups
+    return with_leftovers(points, groups, np.flatnonzero(free))
 
 
 def _pseudo_records(points: Floats, noise: Noise) -> Floats:

@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.arrays import Floats as Vector
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused
 from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.base import Forecast, Method, Plan, Released, reader_of
 from hushtable.methods.count_error import blurred_line
-from hushtable.methods.parameters import parameter, rules, whole
+from hushtable.methods.parameters import parameter, rational_with, rules, whole
 from hushtable.methods.uncertain.grid import (
     Model,
     NoiseGrid,
@@ -34,7 +33,7 @@ from hushtable.methods.uncertain.noise_levels import CoverCheck, LevelFinder, No
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
-from hushtable.schema import CalendarColumn, Categorical, Integer, Number, Schema
+from hushtable.schema import CalendarColumn, Categorical, Integer, Numeric, Schema
 
 with needing("science"):
     from scipy.spatial import cKDTree
@@ -132,11 +131,16 @@ def _neighborhoods(points: Floats, k: Integers) -> list[Integers]:
         members = np.argpartition(distances, size - 1)[:size]
         found.append(left[members])
         left = np.delete(left, members)
-    centers = np.stack([points[members].mean(axis=0) for members in found])
+    return with_leftovers(points, found, left)
+
+
+def with_leftovers(points: Floats, groups: list[Integers], left: Integers) -> list[Integers]:
+    """Return the groups, each with the left records that are nearest to its center."""
+    centers = np.stack([points[members].mean(axis=0) for members in groups])
     for row in left:
         nearest = int(np.argmin(((centers - points[row]) ** 2).sum(axis=1)))
-        found[nearest] = np.append(found[nearest], row)
-    return found
+        groups[nearest] = np.append(groups[nearest], row)
+    return groups
 
 
 def around(steps: Integers, n_values: Integers) -> tuple[Integers, Integers]:
@@ -189,12 +193,7 @@ def _chance(name: str, given: Any) -> Fraction | str:
     return value
 
 
-def _floor(name: str, given: Any) -> Fraction:
-    """Read the smallest allowed spread of a neighborhood."""
-    value = as_rational(given, name=name)
-    if not 0 < value <= 1:
-        raise ParameterError(f"{name} is {given}; it must be above 0, at most 1.")
-    return value
+_above_zero = rational_with(lambda value: 0 < value <= 1, "above 0, at most 1")
 
 
 def read_scales(name: str, given: Any) -> dict[str, float]:
@@ -210,8 +209,7 @@ def read_scales(name: str, given: Any) -> dict[str, float]:
         if value <= 0:
             problems.append(f"{name}[{column!r}] is {scale}; it must be above 0.")
         scales[column] = float(value)
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return scales
 
 
@@ -308,7 +306,7 @@ class Uncertain(Method):
     levels: Levels = parameter(default="safe")
     eta: Fraction | str = parameter(read=_chance, default=Fraction(1, 20))
     local: bool = parameter(default=False)
-    local_floor: Fraction = parameter(read=_floor, default=Fraction(1, 10))
+    local_floor: Fraction = parameter(read=_above_zero, default=Fraction(1, 10))
     scales: Mapping[str, float] = parameter(read=read_scales, default_factory=dict, hash=False)
     carry: Sequence[str] = parameter(read=read_names, default=())
     k_column: str | None = parameter(default=None)
@@ -360,8 +358,7 @@ class Uncertain(Method):
             problems.append(
                 "no column is left for noise; publish a numeric column that is not carried."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return UncertainPlan(self, schema, noisy)
 
     def _unknown_columns(self, schema: Schema) -> list[str]:
@@ -480,9 +477,9 @@ class UncertainPlan(Plan[SealedTable]):
     # --- grids ------------------------------------------------------------------------------------
 
     @property
-    def _columns(self) -> list[Integer | Number]:
+    def _columns(self) -> list[Numeric]:
         columns = [self.schema.attributes[name] for name in self.names]
-        return [column for column in columns if isinstance(column, Integer | Number)]
+        return [column for column in columns if isinstance(column, Numeric)]
 
     @property
     def n_values(self) -> Integers:
@@ -490,17 +487,17 @@ class UncertainPlan(Plan[SealedTable]):
         return np.asarray([column.n_values for column in self._columns], np.int64)
 
     @property
-    def low(self) -> Vector:
+    def low(self) -> Floats:
         """Lowest grid point of each column."""
         return np.asarray([float(column.exact_low) for column in self._columns])
 
     @property
-    def step(self) -> Vector:
+    def step(self) -> Floats:
         """Distance between grid points."""
         return np.asarray([float(column.exact_step) for column in self._columns])
 
     @property
-    def scale(self) -> Vector:
+    def scale(self) -> Floats:
         """Scale of each column: as given, or the standard deviation of a uniform distribution."""
         return np.asarray(
             [

@@ -37,7 +37,7 @@ _REFUSED = {
     "measured or iterated": ("len", "length_hint", "iter", "reversed", "contains"),
     "written as text": ("format", "bytes", "fspath"),
     "stored, sent or copied": ("reduce", "reduce_ex", "getstate", "setstate", "copy", "deepcopy"),
-    "changed": ("setitem", "delitem", "iadd", "isub", "imul"),
+    "changed": ("delattr", "setitem", "delitem", "iadd", "isub", "imul"),
     "used in this operation": (
         *("getitem", "neg", "pos", "abs", "invert", "call"),
         *(side + name for side in ("", "r") for name in ("add", "sub", "mul", "matmul", "truediv")),

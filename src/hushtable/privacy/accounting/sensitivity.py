@@ -9,7 +9,7 @@ from typing import Self
 _NOTHING = Fraction(0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # without slots, its __dict__ could be changed
 class Sensitivity:
     """Bound on how much one unit changes counts: in `rows` steps of up to `cells` counts each.
 

@@ -1,6 +1,6 @@
-from .decision import Decision
 from .ledger import Ledger
 from .payment import Payment
+from .records import Decision
 
 __all__ = [
     "Decision",

@@ -15,9 +15,10 @@ A ledger is always about the same people. It is bound to the table of the schema
 with, or of its first charge. To charge for another table, a person must confirm that it is about
 the same people; the ledger records this.
 
-Spending is composed twice, by basic composition and as zero-concentrated differential privacy
-(zCDP); a charge is admitted if one of the two stays within its limit. Both are valid if charges are
-chosen after seeing earlier releases, up to a cap fixed beforehand. The proof is in ``ledger.md``.
+Spending is composed in three ways: by basic composition, as zero-concentrated differential privacy
+(zCDP) and as Gaussian differential privacy. A charge is admitted if one of them stays within its
+limit. All are valid if charges are chosen after seeing earlier releases, up to a cap fixed
+beforehand. The proof is in ``ledger.md``.
 
 Keep the file on a local disk: many network file systems do not lock reliably.
 """
@@ -39,14 +40,15 @@ from typing import Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.files.html import html_list, html_table
-from hushtable.files.writing import replace_whole, why_not_written
+from hushtable.files.writing import replace_whole, write_failures_as
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import Budget, Loss
-from hushtable.privacy.ledger.decision import MAX_TEXT, Decision
 from hushtable.privacy.ledger.records import (
     FORMAT,
+    MAX_TEXT,
     BoundTable,
+    Decision,
     Entry,
     LedgerTable,
     Quote,
@@ -176,12 +178,8 @@ def read(path: Path) -> str | None:
 
 def write(path: Path, receipt: str) -> None:
     """Replace the stored receipt atomically; the caller must exclude concurrent writers."""
-    try:
+    with write_failures_as(LedgerError, f"the receipt cannot be written to {path}"):
         replace_whole(path, f"{receipt}\n")
-    except OSError as error:
-        raise LedgerError(
-            f"the receipt cannot be written to {path}: {why_not_written(error)}."
-        ) from error
 
 
 class Ledger:
@@ -345,6 +343,7 @@ class Ledger:
             reserved=state.reserved.basic,
             remaining=remaining,
             remaining_after=after if problems else after.or_nothing,
+            n_admitted=state.account_for(asked).remaining_charges(state.total, asked),
             problems=problems,
         )
 
@@ -436,8 +435,7 @@ class Ledger:
     ) -> None:
         """Raise what `charge` would raise; write nothing."""
         state, asked, refusals = self._ask(guarantees, schema, same_people)
-        if refusals:
-            raise CompositionError(refusals)
+        CompositionError.raise_if_any(refusals)
         state.afford(asked, reservation)
 
     def _ask(
@@ -673,9 +671,8 @@ def _apply_all(state: LedgerState, rows: Sequence[tuple[int, str, str]]) -> list
                 state.replay(record, digest)
             except _BROKEN_RULES as error:
                 return [f"record {seq} breaks the ledger's rules: {error}"]
-            if (
-                canonical(record) != body
-            ):  # the digest matches, but hushtable never writes this form
+            # The digest may match although hushtable never writes this form.
+            if canonical(record) != body:
                 return [f"record {seq} is not in canonical form."]
     return []
 

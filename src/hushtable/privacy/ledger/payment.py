@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from hushtable.errors import ParameterError
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
 
 if TYPE_CHECKING:
     from hushtable.privacy.ledger.ledger import Ledger
@@ -81,8 +81,7 @@ class Payment:
             for name in options
             if name not in PaymentOptions.__annotations__
         ]
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return cls(**options)
 
     def __post_init__(self) -> None:
@@ -100,8 +99,7 @@ class Payment:
                 "state_decision is given without a decision; state who is responsible, the reason "
                 "or when to review it."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         ledger = self.ledger
         if isinstance(ledger, str | Path):
             from hushtable.privacy.ledger.ledger import Ledger  # noqa: PLC0415 - often not needed

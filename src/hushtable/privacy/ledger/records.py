@@ -1,4 +1,4 @@
-"""Records of a ledger: charges, reservations, and their canonical form and digest."""
+"""Records of a ledger: decisions, charges, reservations, and their canonical form and digest."""
 
 from __future__ import annotations
 
@@ -7,18 +7,88 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, Protocol
 
-from hushtable.errors import LedgerError
-from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger.budget import Budget, Concentrated, Loss
-from hushtable.privacy.ledger.decision import UNSTATED, Decision
-from hushtable.privacy.unit import Unit
+from pydantic import field_validator
 
-FORMAT = 4
+from hushtable.errors import LedgerError, ParameterError
+from hushtable.privacy.guarantee import Guarantee, NoGuarantee
+from hushtable.privacy.ledger.budget import Budget, Concentrated, Gaussian, Loss
+from hushtable.privacy.unit import Unit
+from hushtable.privacy.values import FrozenValue
+
+FORMAT = 5
 """Format of ledger files; others are refused."""
 NOTHING_BEFORE = "0" * 64
+
+# Decisions on privacy spending: who is responsible, why, and when to review it.
+
+MAX_TEXT = 1000
+
+
+class Decision(FrozenValue):
+    """Decision on a budget or a release: the responsible person, the reason, the review date.
+
+    All parts are optional. The decision is recorded in the ledger, which only its owner reads, and
+    in a release only on request.
+
+    Parameters
+    ----------
+    responsible : str
+        Who is responsible: a person, a role or a board.
+    reason : str
+        Justification of the amount.
+    review_by : str
+        Date by which to review the decision, such as ``"2027-06-30"``.
+
+    Examples
+    --------
+    >>> Decision(responsible="data board", review_by="2027-06-30").to_dict()
+    {'responsible': 'data board', 'review_by': '2027-06-30'}
+    """
+
+    responsible: str = ""
+    reason: str = ""
+    review_by: str = ""
+
+    @field_validator("responsible", "reason")
+    @classmethod
+    def _short(cls, text: str) -> str:
+        if len(text) > MAX_TEXT:
+            raise ParameterError(
+                f"responsible and reason must have at most {MAX_TEXT} characters; the given text "
+                f"has {len(text)}."
+            )
+        return text.strip()
+
+    @field_validator("review_by")
+    @classmethod
+    def _day(cls, text: str) -> str:
+        try:
+            return date.fromisoformat(text).isoformat() if text else ""
+        except ValueError:
+            raise ParameterError(
+                f"review_by is {text!r}; write a date as YEAR-MONTH-DAY, such as 2027-06-30."
+            ) from None
+
+    @property
+    def is_stated(self) -> bool:
+        """True if any part is given."""
+        return bool(self.responsible or self.reason or self.review_by)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the given parts, ready for JSON."""
+        return {name: text for name, text in self.model_dump().items() if text}
+
+    def is_overdue(self, today: date) -> bool:
+        """Return whether the review date has passed."""
+        return bool(self.review_by) and date.fromisoformat(self.review_by) < today
+
+
+UNSTATED = Decision()
+
+# Charges and reservations.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +101,7 @@ class Entry:
     guarantees: tuple[Guarantee, ...]
     cost: Budget
     concentrated: Concentrated  # the cost under zCDP composition
+    gaussian: Gaussian  # the cost under Gaussian composition
     counted: bool  # False if no guarantee was differentially private
     reservation: int | None
     receipt: str  # digest of the record; kept elsewhere, it proves that the ledger has the charge
@@ -44,8 +115,8 @@ class Entry:
 
     @property
     def loss(self) -> Loss:
-        """Cost under basic and under zCDP composition."""
-        return Loss(basic=self.cost, concentrated=self.concentrated)
+        """Cost in each account."""
+        return Loss(basic=self.cost, concentrated=self.concentrated, gaussian=self.gaussian)
 
     @property
     def seconds(self) -> float | None:
@@ -66,6 +137,7 @@ class Entry:
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "cost": self.cost.to_dict(),
             "concentrated": self.concentrated.to_dict(),
+            "gaussian": self.gaussian.to_dict(),
             "decision": self.decision.to_dict(),
         }
 
@@ -79,6 +151,7 @@ class Reservation:
     purpose: str
     amount: Budget
     concentrated: Concentrated
+    gaussian: Gaussian
     status: Literal["open", "canceled"] = "open"
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +160,7 @@ class Reservation:
             **asdict(self),
             "amount": self.amount.to_dict(),
             "concentrated": self.concentrated.to_dict(),
+            "gaussian": self.gaussian.to_dict(),
         }
 
 
@@ -95,7 +169,7 @@ class Quote:
     """Cost of a possible charge, and the budget it would leave; nothing is written.
 
     ``problems`` lists why it would be refused; it is empty if the charge ``fits``. Remaining
-    amounts are those under basic composition; a charge may also fit under zCDP composition alone.
+    amounts are those under basic composition; a charge may also fit in another account alone.
     """
 
     asked: Budget
@@ -103,6 +177,7 @@ class Quote:
     reserved: Budget
     remaining: Budget
     remaining_after: Budget
+    n_admitted: int  # charges of this cost that the ledger admits now, without reservations
     problems: tuple[str, ...]
 
     @property
@@ -116,6 +191,7 @@ class Quote:
         return {
             "fits": self.fits,
             **{name: getattr(self, name).to_dict() for name in amounts},
+            "n_admitted": self.n_admitted,
             "problems": list(self.problems),
         }
 

@@ -24,11 +24,12 @@ from hushtable.privacy.guarantee import (
     parse_guarantee,
 )
 from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
-from hushtable.privacy.ledger.decision import UNSTATED, Decision
 from hushtable.privacy.ledger.records import (
     FORMAT,
     NOTHING_BEFORE,
+    UNSTATED,
     BoundTable,
+    Decision,
     Entry,
     Reservation,
     canonical,
@@ -281,17 +282,19 @@ class LedgerState:
         # Report what remained before this charge, without a draw from its reservation.
         left = account.basic - (after.basic - asked.basic)
         problems = self._too_much(asked.basic, left, account.basic)
-        if account.concentrated.rho:
-            room = account.concentrated - (after.concentrated - asked.concentrated)
-            problems += [
-                f"zCDP composition does not allow it either: {what} of about {float(ask):.4g} is "
-                f"requested, about {max(float(rest), 0.0):.4g} remains of about {float(of):.4g}."
-                for what, ask, rest, of in (
-                    ("rho", asked.concentrated.rho, room.rho, account.concentrated.rho),
-                    ("delta", asked.concentrated.delta, room.delta, account.concentrated.delta),
-                )
-                if ask > rest
-            ]
+        for composition, name in (("zCDP", "concentrated"), ("Gaussian", "gaussian")):
+            limits, request, totals = (vars(getattr(of, name)) for of in (account, asked, after))
+            if not any(limits.values()):
+                continue  # this account is not used
+            for what, limit in limits.items():
+                rest = limit - (totals[what] - request[what])
+                if request[what] > rest:
+                    problems.append(
+                        f"{composition} composition does not allow it either: "
+                        f"{what.replace('_squared', '**2')} of about {float(request[what]):.4g} is "
+                        f"requested, about {max(float(rest), 0.0):.4g} remains of about "
+                        f"{float(limit):.4g}."
+                    )
         return problems
 
     def _too_much(
@@ -455,6 +458,7 @@ class LedgerState:
             guarantees=asked.guarantees,
             cost=cost.basic,
             concentrated=cost.concentrated,
+            gaussian=cost.gaussian,
             counted=asked.counted,
             reservation=reservation,
             receipt=digest,
@@ -488,6 +492,7 @@ class LedgerState:
             purpose=record["purpose"],
             amount=amount.basic,
             concentrated=amount.concentrated,
+            gaussian=amount.gaussian,
         )
 
 
@@ -514,9 +519,11 @@ def _lookup(records: Mapping[int, Record], number: int, what: str) -> Record:
 
 
 def _drawn(held: Loss, amount: Loss) -> Loss:
-    """Return what a reservation holds after a charge; rho and its delta are clipped at 0.
+    """Return what a reservation holds after a charge, clipped at 0 except for epsilon and delta.
 
-    A charge may have more rho than was reserved with its epsilon. The excess counts as spent.
+    A charge may have more rho or mu than was reserved with its epsilon. The excess counts as spent.
     """
     rest = held - amount
-    return replace(rest, concentrated=rest.concentrated.or_nothing)
+    return replace(
+        rest, concentrated=rest.concentrated.or_nothing, gaussian=rest.gaussian.or_nothing
+    )

@@ -1,20 +1,27 @@
-"""Summary of a ledger: both accounts, the remaining budget in words, and the history."""
+"""Summary of a ledger: its accounts, the remaining budget in words, and the history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
-from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP, implied_rho
-from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
+from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP
+from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
 from hushtable.privacy.ledger.records import FORMAT, Entry
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.rational import bisect_exact
 from hushtable.privacy.values import rounded
+
+ACCOUNTS = {
+    "basic": {"epsilon": "epsilon", "delta": "delta"},
+    "concentrated": {"rho": "rho", "delta": "delta"},
+    "gaussian": {"mu_squared": "mu**2", "delta": "delta"},
+}
+"""What each account adds up, with its symbol."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +83,10 @@ def _kind_of(entry: Entry) -> Callable[[Fraction], Loss]:
     delta = entry.cost.delta
     approximate = [g for g in entry.guarantees if isinstance(g, ApproxDP)]
     if approximate and all(g.mu is not None for g in approximate):
-        return lambda epsilon: Loss.priced(epsilon, delta, gaussian_share(epsilon, delta) ** 2 / 2)
+        return lambda epsilon: Loss.priced(epsilon, delta, mu=gaussian_share(epsilon, delta))
     if approximate and all(g.rho is not None or g.mu is not None for g in approximate):
-        return lambda epsilon: Loss.priced(epsilon, delta, concentrated_share(epsilon, delta))
-    return lambda epsilon: Loss.priced(epsilon, delta, implied_rho(epsilon), delta)
+        return lambda epsilon: Loss.priced(epsilon, delta, rho=concentrated_share(epsilon, delta))
+    return lambda epsilon: Loss.priced(epsilon, delta)
 
 
 _DIGITS = 900  # numbers of three digits, from 100 to 999
@@ -92,8 +99,7 @@ def largest_epsilon(account: LedgerCap, total: Loss, cost: Callable[[Fraction], 
     Examples
     --------
     >>> whole = LedgerCap(basic=Budget(epsilon=Fraction(2)))
-    >>> pure = lambda epsilon: Loss.priced(epsilon, Fraction(0), implied_rho(epsilon))
-    >>> largest_epsilon(whole, Loss.priced(Fraction(1, 3), Fraction(0), Fraction(1)), pure)
+    >>> largest_epsilon(whole, Loss.priced(Fraction(1, 3)), Loss.priced)
     Fraction(83, 50)
     """
 
@@ -131,7 +137,8 @@ def summary(state: LedgerState) -> dict[str, Any]:
         "spent": state.spent.basic.to_dict(),
         "reserved": state.reserved.basic.to_dict(),
         "basic": _basic(state),
-        "concentrated": _concentrated(state),
+        "concentrated": _other(state, "concentrated"),
+        "gaussian": _other(state, "gaussian"),
         "left": left_of(state).to_dict(),
         "n_uncounted": sum(not entry.counted for entry in state.entries.values()),
         "history": _history(state),
@@ -154,43 +161,39 @@ def _basic(state: LedgerState) -> dict[str, Any]:
     }
 
 
-def _concentrated(state: LedgerState) -> dict[str, Any] | None:
-    """Return the account of zCDP composition, or None."""
-    account = state.account
-    if account is None or not account.concentrated.rho:
+def _other(state: LedgerState, name: str) -> dict[str, Any] | None:
+    """Return the account of zCDP or of Gaussian composition, or None if it is not used."""
+    if state.account is None or not any(vars(limit := getattr(state.account, name)).values()):
         return None
-    left = account.concentrated - state.total.concentrated
     return {
-        "limit": account.concentrated.to_dict(),
-        "spent": state.spent.concentrated.to_dict(),
-        "reserved": state.reserved.concentrated.to_dict(),
-        "left": left.or_nothing.to_dict(),
+        "limit": limit.to_dict(),
+        "spent": getattr(state.spent, name).to_dict(),
+        "reserved": getattr(state.reserved, name).to_dict(),
+        "left": (limit - getattr(state.total, name)).or_nothing.to_dict(),
     }
 
 
 def _history(state: LedgerState) -> list[dict[str, Any]]:
     """Return what was spent over time, as shares of each account's limit."""
-    account = state.account
-    basic = state.allowed
-    concentrated = Concentrated() if account is None else account.concentrated
+    account = LedgerCap(basic=state.allowed) if state.account is None else state.account
+    limits = {**{name: getattr(account, name) for name in ACCOUNTS}, "basic": state.allowed}
     return [
         {
             "time": time,
-            "basic": _share((spent.basic.epsilon, basic.epsilon), (spent.basic.delta, basic.delta)),
-            "concentrated": _share(
-                (spent.concentrated.rho, concentrated.rho),
-                (spent.concentrated.delta, concentrated.delta),
-            )
-            if concentrated.rho
-            else None,
+            **{
+                name: _share(vars(getattr(spent, name)), vars(limit))
+                if any(vars(limit).values())
+                else None
+                for name, limit in limits.items()
+            },
         }
         for time, spent in state.history
     ]
 
 
-def _share(*amounts: tuple[Fraction, Fraction]) -> float:
+def _share(amounts: Mapping[str, Fraction], limits: Mapping[str, Fraction]) -> float:
     """Return the largest ratio of an amount to its limit; 2 for an amount above a limit of 0."""
     return max(
-        float(amount / limit) if limit else float(amount > 0) * 2.0
-        for amount, limit in ((max(amount, Fraction(0)), limit) for amount, limit in amounts)
+        float(amount / limits[name]) if limits[name] else float(amount > 0) * 2.0
+        for name, amount in ((name, max(amount, Fraction(0))) for name, amount in amounts.items())
     )

@@ -37,8 +37,7 @@ def add_noise(counts: Integers, noise: Integers) -> Integers:
     ]
     if counts.shape != noise.shape:
         problems.append(f"counts have shape {counts.shape} but noise has shape {noise.shape}.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     total = counts + noise
     wrapped = ((counts ^ total) & (noise ^ total)) < 0  # the sum's sign differs from both terms
     ends = np.iinfo(np.int64)

@@ -8,7 +8,7 @@ A selection costs its epsilon; the exponent follows from epsilon and the sensiti
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from typing import NamedTuple
@@ -36,6 +36,7 @@ class Scores(NamedTuple):
     values: NDArray[np.int64] | list[int]
     most: int
     monotone: bool
+    each: Integers | None = None  # largest change of each score, for `SealedScores.only`
 
 
 class SealedScores(SealedValue):
@@ -51,9 +52,25 @@ class SealedScores(SealedValue):
         part: DataPart,
         *,
         monotone: bool,
+        each: Integers | None = None,
     ) -> SealedScores:
         """Seal scores; one unit changes each by at most ``sensitivity.most``."""
-        return cls(Scores(values, sensitivity.most, monotone), sensitivity, part)
+        return cls(Scores(values, sensitivity.most, monotone, each), sensitivity, part)
+
+    def only(self, places: Sequence[int] | Integers, beside: Sequence[int] = ()) -> SealedScores:
+        """Return the scores at public places, with the largest sensitivity among them.
+
+        `beside` are scores of further candidates that are entirely public, such as stopping.
+        """
+        exact: Scores = unseal(self)
+        if exact.each is None:
+            raise SealedError("these scores have one sensitivity for all; they cannot be selected.")
+        each = exact.each[places]
+        # Each step changes a score by its part of the largest change, rounded up.
+        moved = replace(self.sensitivity, step=-(-int(each.max()) // self.sensitivity.rows))
+        values = np.append(np.asarray(exact.values)[places], np.array(beside, np.int64))
+        each = np.append(each, np.zeros(len(beside), np.int64))
+        return SealedScores.of(values, moved, self.part, monotone=exact.monotone, each=each)
 
 
 def distance_scores(
@@ -62,7 +79,6 @@ def distance_scores(
     *,
     weights: Sequence[int],
     penalties: Sequence[int],
-    beside: Sequence[int] = (),
 ) -> SealedScores:
     """Score tables by their L1 distance from expected counts.
 
@@ -78,8 +94,6 @@ def distance_scores(
         Expected counts; public.
     weights, penalties : sequence of int
         Weight and penalty of each table, as in the formula above; public.
-    beside : sequence of int
-        Scores of further candidates that are entirely public, such as stopping.
     """
     for table, model in zip(tables, expected, strict=True):
         _require_same_shape(table, model)
@@ -87,12 +101,13 @@ def distance_scores(
         weight * (int(np.abs(unseal(table) - model).sum()) - penalty)
         for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
     ]
-    moved = max(
-        (t.sensitivity.merged().times(w) for t, w in zip(tables, weights, strict=True)),
-        key=lambda sensitivity: sensitivity.most,
-    )
+    each = [t.sensitivity.merged().times(w) for t, w in zip(tables, weights, strict=True)]
+    moved = max(each, key=lambda sensitivity: sensitivity.most)
     part = reduce(DataPart.common, (table.part for table in tables))
-    return SealedScores.of([*scores, *beside], moved, part, monotone=False)
+    return SealedScores.of(
+        np.array(scores, np.int64), moved, part, monotone=False,
+        each=np.array([sensitivity.most for sensitivity in each]),
+    )  # fmt: skip
 
 
 def _require_same_shape(table: SealedCounts, model: NDArray[np.int64]) -> None:
@@ -122,16 +137,16 @@ class TopChoices(Mechanism):
         Number of selections.
     rule : {"exponential", "permute-and-flip"}
         See `Noise.choose`.
-    exclusive_groups : tuple
+    exclusive_groups : sequence
         Public group of each candidate. Selecting a candidate removes its whole group from later
         selections; this reveals nothing more, since earlier selections are public. Selecting a
-        candidate beyond the end of the tuple stops. The cost is that of k selections even then.
+        candidate beyond its end stops. The cost is that of k selections even then.
     """
 
     epsilon: Fraction
     k: int = 1
     rule: Rule = "exponential"
-    exclusive_groups: tuple[Hashable, ...] | None = None
+    exclusive_groups: Sequence[Hashable] | None = None
 
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return k times the cost of one selection."""
@@ -146,8 +161,8 @@ class TopChoices(Mechanism):
             raise SealedError("selection needs scores with proven sensitivity, such as distances.")
         values = np.asarray(exact.values, np.int64)
         alike = range(len(values)) if self.exclusive_groups is None else self.exclusive_groups
-        left, chosen = list(range(len(values))), list[int]()
-        while len(chosen) < self.k and left:
+        left, chosen = np.arange(len(values)), list[int]()
+        while len(chosen) < self.k and len(left):
             at = noise.choose(
                 values[left],
                 epsilon=self.epsilon,
@@ -155,11 +170,12 @@ class TopChoices(Mechanism):
                 monotone=exact.monotone,
                 rule=self.rule,
             )
-            place = left[at]
+            place = int(left[at])
             if place >= len(alike):
                 break
             chosen.append(place)
-            left = [i for i in left if i >= len(alike) or alike[i] != alike[place]]
+            if len(chosen) < self.k:
+                left = left[[i >= len(alike) or alike[i] != alike[place] for i in left.tolist()]]
         return chosen
 
 

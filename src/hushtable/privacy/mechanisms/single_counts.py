@@ -510,8 +510,7 @@ def _check(epsilon: Fraction, delta: Fraction = Fraction(1, 2), k: int = 1) -> N
         problems.append(f"delta is {float(delta):g}; it must be between 0 and 1.")
     if k < 1:
         problems.append(f"k is {k}; it must be at least 1.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def _refuse_unless(conditions: dict[str, bool], mechanism: CountMechanism) -> None:

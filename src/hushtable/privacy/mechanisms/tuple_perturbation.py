@@ -311,8 +311,7 @@ def whole_weights(name: str, given: object) -> dict[str, list[int]]:
         whole = [int(weight * scale) for weight in exact]
         divisor = math.gcd(*whole)
         weights[str(column)] = [weight // divisor for weight in whole]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return weights
 
 

@@ -98,8 +98,7 @@ def _unread(reader: BitReader, state: Words) -> Words:
 def refuse_if(*problems: str | None) -> None:
     """Raise `ParameterError` with all problems, if there are any."""
     found = [problem for problem in problems if problem]
-    if found:
-        raise ParameterError(found)
+    ParameterError.raise_if_any(found)
 
 
 def not_whole(

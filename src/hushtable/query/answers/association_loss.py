@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.schema import Integer, Number, Schema
+from hushtable.schema import Numeric, Schema
 from hushtable.schema.codes import as_numpy, to_codes
 from hushtable.schema.recoding import Recoding
 
@@ -99,7 +99,7 @@ def after_cuts(
     for name, column in schema.attributes.items():
         if name not in recode:
             left[name] = 1.0
-        elif isinstance(column, Integer | Number):
+        elif isinstance(column, Numeric):
             new = recode[name].apply(np.arange(column.n_values))
             n = np.maximum(np.bincount(new, minlength=recode[name].size), 1)
             middle = np.bincount(new, np.arange(column.n_values), recode[name].size) / n

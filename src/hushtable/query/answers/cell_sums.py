@@ -360,6 +360,11 @@ class CellsEstimator(Estimator):
     """Unbiased estimates of the number of rows of each cell."""
 
     @property
+    def quantiles_by_counts(self) -> bool:  # type: ignore[override]
+        """True if cells merge codes: their rows may all have one code, so sums do not suffice."""
+        return bool(self.recode)
+
+    @property
     def cells(self) -> PublishedCells:
         """The published cells."""
         return PublishedCells(self.schema, self.recode, self.codes)

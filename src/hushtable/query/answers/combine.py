@@ -10,7 +10,9 @@ be the variance between frames and u the mean variance within them. The error ha
 - for the people in the table, the variance b (1 + 1/m) - u, but at least b/m,
 
 and Student's t distribution with m - 1 degrees of freedom. This is valid for statistics that the
-noisy tables of the release determine; frames do not reflect dependence that was not measured.
+noisy tables of the release determine. Frames show other dependence as a model does, without its
+error, so `combine` refuses statistics that depend on columns that were not measured together. It
+finds these columns by shuffling each of them in one frame.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, Refused
+from hushtable.files.memory import require_memory
 from hushtable.numeric import CONFIDENCE, bisect
 from hushtable.query.answers.estimator import Estimate, Estimator, Scope
 from hushtable.query.answers.published import Generator, encoded, fresh
@@ -33,9 +36,10 @@ from hushtable.schema import Schema
 from hushtable.schema.codes import numbers, to_labels
 
 COMBINED = (
-    "Combined from several frames. The interval covers noise in the measured counts, not "
-    "dependence between columns that was not measured."
+    "Combined from several frames. The interval covers noise in the measured counts; dependence "
+    "inside merged values and public bins is that of the frames."
 )
+Statistic = Callable[[pa.Table], Any]
 
 
 def generator(seed: int | None) -> Generator:
@@ -47,6 +51,7 @@ def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> p
     """Sample a frame that reflects the uncertainty of a release."""
     codes, weights = estimator.redrawn(rng)
     size = round(float(weights.sum())) if n is None else n
+    _require_rows(size, len(codes))
     rows = rng.choice(len(weights), size, p=weights / weights.sum())
     return pa.table(
         {
@@ -55,6 +60,10 @@ def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> p
             if name in codes
         }
     )
+
+
+def _require_rows(n: int, n_columns: int) -> None:
+    require_memory(8 * n * (n_columns + 2), f"a table of {n:,} rows")
 
 
 def some_rows(
@@ -66,6 +75,7 @@ def some_rows(
     """
     if n is not None and n < 0:
         raise ParameterError(f"n is {n}; it must be at least 0.")
+    _require_rows(n or 0, frame.num_columns)
     there = np.arange(frame.num_rows)
     if where is not None:
         known = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
@@ -81,8 +91,37 @@ def some_rows(
     return frame.take(numbers(taken))
 
 
+def require_measured(
+    frame: pa.Table,
+    compute: Statistic,
+    is_measured: Callable[[Sequence[str]], bool],
+    rng: Generator,
+) -> None:
+    """Raise `Refused` if a statistic depends on columns that were not measured together."""
+    if is_measured(frame.column_names):
+        return
+    plain, joint = _values(compute(frame)), []
+    for place, name in enumerate(frame.column_names):
+        order = pa.array(rng.permutation(frame.num_rows))
+        mixed = frame.set_column(place, name, frame.column(name).take(order))
+        if not np.allclose(_values(compute(mixed)), plain, rtol=1e-9, atol=0, equal_nan=True):
+            joint.append(name)
+    if not is_measured(joint):
+        raise Refused(
+            f"the statistic changes with the joint distribution of {', '.join(joint)}, which no "
+            "published table contains: frames show it as a model does, so no interval would be "
+            "valid. Use mean(), regression() and other answers, which allow for this, or compute "
+            "it from the rows of frames(), without an interval."
+        )
+
+
+def _values(found: Any) -> list[float]:
+    """Return the numbers of a statistic, without their variances."""
+    return [_pair(one)[0] for one in (found.values() if isinstance(found, Mapping) else [found])]
+
+
 def combine(
-    frames: Sequence[pa.Table], compute: Callable[[pa.Table], Any], *, scope: Scope
+    frames: Sequence[pa.Table], compute: Statistic, *, scope: Scope
 ) -> Estimate | EstimateTable:
     """Compute a statistic from each frame and combine the results.
 
@@ -136,6 +175,7 @@ def _combined(pairs: Sequence[tuple[float, float]], scope: Scope, what: str) -> 
         scope=scope,
         what=what,
         notes=(COMBINED,),
+        support="tested",
     )
 
 

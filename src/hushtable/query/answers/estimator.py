@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,17 +30,32 @@ from hushtable.schema.calendar import DAY
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:
+    from hushtable.query.answers.plot import Plot
     from hushtable.query.answers.row_sums import RowFunction, SumEstimates
 
 
 Scope = Literal["people", "population"]
 """Target of an interval: the people in the table, or the population that they were sampled from."""
 
+Support = Literal["measured", "tested", "untested"]
+"""How a release supports an answer: *measured* (published tables determine it, up to noise),
+*tested* (a model whose fit the release tested on tables of these columns), or *untested* (nothing
+determines it; the interval ends at the limits that follow from what was published)."""
+
+SUPPORTED = {
+    "measured": "measured directly",
+    "tested": "model with tested fit",
+    "untested": "untested; any value in the interval is possible",
+}
+"""Descriptions of how an answer is supported."""
+
 ROWS = "rows"
 """Unit of most counts."""
 
+_SKEWED = 0.05  # an interval whose sides differ by more than this share of it is asymmetric
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate:
     """An estimate with its 95% interval and the sources of its error.
 
@@ -53,7 +69,8 @@ class Estimate:
         Standard deviation of the noise that was added for privacy.
     model_std : float
         Standard deviation that allows for wrong assumptions, such as rows spread evenly inside a
-        generalized cell, or suppressed rows that resemble published ones.
+        generalized cell, or suppressed rows that resemble published ones. If `std` is None, the
+        error has no such distribution; use the interval.
     sampling_std : float
         Standard deviation from sampling people from a population; the exact answer for the table
         has it too. The interval includes it if `scope` is "population".
@@ -64,6 +81,9 @@ class Estimate:
         What is counted or computed.
     notes : tuple of str
         What the analyst must know about this estimate.
+    support : {"measured", "tested", "untested"}, optional
+        How the release supports the estimate. By default it is measured if there is no model error,
+        else untested.
     moment : {"", "date", "timestamp", "time"}
         How to format the value if it is a date or time. The numbers are then seconds since 1970 (of
         a time of day, since midnight), and standard deviations are in seconds.
@@ -91,22 +111,43 @@ class Estimate:
     what: str = ROWS
     notes: tuple[str, ...] = ()
     moment: Literal["", "date", "timestamp", "time"] = ""
+    support: Support | None = None
+
+    def __post_init__(self) -> None:
+        if self.support is None:
+            object.__setattr__(self, "support", "untested" if self.model_std else "measured")
 
     @property
-    def std(self) -> float:
-        """Standard deviation from all sources that apply to the scope."""
-        sampling = self.sampling_std if self.scope == "population" else 0.0
-        return float((self.privacy_std**2 + self.model_std**2 + sampling**2) ** 0.5)
+    def reach(self) -> float:
+        """Distance from the value to the farther end of the interval."""
+        return max(self.high - self.value, self.value - self.low)
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation of a normal error with this interval, from all sources.
+
+        None if the answer is untested (its ends are limits), or if the interval is unbounded or not
+        symmetric, except for a count whose interval ends at 0: then the normal error is cut off.
+        """
+        if not math.isfinite(self.reach) or self.support == "untested":
+            return None
+        cut_off = self.what in COUNTED and self.low == 0
+        skew = abs((self.high - self.value) - (self.value - self.low))
+        if skew > _SKEWED * (self.high - self.low) and not cut_off:
+            return None
+        return self.reach / NORMAL
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
         """Return a number without error."""
         return cls(value=value, low=value, high=value, privacy_std=0.0, model_std=0.0)
 
-    def complement(
-        self, part: Estimate, add: Callable[[float, float], float] = math.hypot
-    ) -> Estimate:
-        """Return this total minus a part of it, at least 0; `add` combines the half-widths."""
+    def complement(self, part: Estimate) -> Estimate:
+        """Return this total minus a part of it, at least 0.
+
+        Independent noise adds in squares; a model error may be at its limit, so half-widths add.
+        """
+        add = math.hypot if part.model_std == 0 else operator.add
         value = self.value - part.value
         return replace(
             part,
@@ -119,6 +160,8 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain data; unknown or unbounded numbers are None."""
         plain = {**asdict(self), "std": self.std, "notes": list(self.notes)}
+        if self.std is None:
+            plain["model_std"] = None
         if self.moment:
             plain["written"] = dict(zip(("value", "low", "high"), self.figures(), strict=True))
         else:
@@ -133,20 +176,39 @@ class Estimate:
         if self.moment:
             ends = (self.value, round), (self.low, math.floor), (self.high, math.ceil)
             return tuple(_moment(number, to, self.moment) for number, to in ends)  # type: ignore[return-value]
-        return tuple(written(number, self.high - self.low, self.what) for number in
-                     (self.value, self.low, self.high))  # type: ignore[return-value]  # fmt: skip
+        numbers = (self.value, self.low, self.high)
+        whole = all(math.isfinite(number) and number == round(number) for number in numbers)
+        width = 0.0 if whole else self.high - self.low  # quantiles of integers have no decimals
+        return tuple(written(number, width, self.what) for number in numbers)  # type: ignore[return-value]
 
     def __str__(self) -> str:
         value, low, high = self.figures()
         text = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
-        return f"{text} (95% interval {low} to {high})"
+        said = "" if self.support == "measured" else f"; {SUPPORTED[str(self.support)]}"
+        return f"{text} (95% interval {low} to {high}{said})"
+
+    def __repr__(self) -> str:
+        return "\n  ".join([str(self), *self.notes])
+
+    def plot(self) -> Plot:
+        """Plot the estimate with its interval.
+
+        Returns
+        -------
+        Plot
+            The plot, which notebooks show; ``save("plot.svg")`` writes it to a file.
+        """
+        from hushtable.query.answers.plot import plot  # noqa: PLC0415 - rarely needed
+
+        return plot((), {(): self}, self.what, written, bars=False)
 
     def _repr_html_(self) -> str:
         value, low, high = self.figures()
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
         return (
             f"<div>{html.escape(self.what)}: <b>{value}</b> "
-            f"(95% interval {low} to {high}, about the {self.scope}){notes}</div>"
+            f"(95% interval {low} to {high}, about the {self.scope}; "
+            f"{SUPPORTED[str(self.support)]}){notes}</div>"
         )
 
 
@@ -184,6 +246,9 @@ def written(number: float, width: float, what: str = ROWS) -> str:
     return f"{number:z,.{digits}f}"
 
 
+NOTHING = 1e-9
+"""Counts up to this one are rounding errors of 0."""
+
 COUNTED = (ROWS, "distinct tuples", "people", "nodes")
 """Units of counts."""
 
@@ -193,24 +258,27 @@ def count_of(
 ) -> Estimate:
     """Return one of several sums as a count, with its interval widened by the factor `stretch`."""
     raw = float(sums.values[place])
-    value = max(0.0, raw)
+    value = raw if raw > NOTHING else 0.0
     sampling = value * max(0.0, 1.0 - value / n_rows)
     added = sampling + 1.0 if scope == "population" else 0.0
-    half = stretch * math.sqrt(
-        sums.privacy_z**2 * float(sums.privacy[place, place])
-        + sums.model_z**2 * float(sums.model[place, place])
-        + NORMAL**2 * added
-    )
+    noise = math.sqrt(sums.privacy_z**2 * float(sums.privacy[place, place]) + NORMAL**2 * added)
+    model = sums.model_z * math.sqrt(float(sums.model[place, place]))
+    half = stretch * (noise + model if sums.supported == "untested" else math.hypot(noise, model))
+    low, high = max(0.0, raw - half), value + half  # a negative estimate does not rule out counts
+    if sums.limits is not None and not math.isnan(sums.limits[0, place]):
+        low, high = np.maximum(sums.limits[:, place], 0.0).tolist()
+        value = min(max(value, low), high)
     return Estimate(
         value=value,
-        low=max(0.0, raw - half),
-        high=value + half,  # a negative estimate does not rule out positive counts
+        low=low,
+        high=high,
         privacy_std=math.sqrt(float(sums.privacy[place, place])),
         model_std=math.sqrt(float(sums.model[place, place])),
         sampling_std=math.sqrt(sampling),
         scope=scope,
         what=sums.counted,
         notes=sums.notes,
+        support=sums.supported,
     )
 
 
@@ -323,6 +391,10 @@ class Estimator(ABC):
             "this kind of release cannot sample rows that reflect its uncertainty; use "
             "mean(), regression() and other answers, which have intervals."
         )
+
+    def is_measured(self, columns: Sequence[str]) -> bool:
+        """Return whether a published table contains these columns together."""
+        return True
 
     def published(self, rng: Generator) -> ComparableRelease:
         """Return the release in a form that can be compared with the original.

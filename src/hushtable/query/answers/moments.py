@@ -95,6 +95,7 @@ def answer_of(
         scope=scope,
         what=what,
         notes=notes,
+        support=errors.supported,
     )
 
 
@@ -240,7 +241,7 @@ def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
 
 
 def total(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
-    """Estimate the sum of a column."""
+    """Estimate the total of a column."""
     found = ask([*numbers.powers(2), ONE])
     ruler = numbers.ruler
     weights = np.array([[ruler.middle, ruler.half, 0.0, 0.0]])
@@ -263,7 +264,7 @@ def total(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
         (low, high),
         sampling=sampling,
         scope=scope,
-        what=f"sum of {numbers.name}",
+        what=f"total of {numbers.name}",
         notes=(*found.notes, *condition_text((low, high), (there * places[0], there * places[1]))),
     )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
 from hushtable.numeric import GAP_RANGE, NORMAL, between_ends
-from hushtable.query.answers.estimator import Estimate, Scope
+from hushtable.query.answers.estimator import Estimate, Scope, Support
 from hushtable.query.answers.moments import TOO_FEW, Ask, NumericQuery, condition_text
 from hushtable.query.answers.row_sums import RowFunction, Scale, SumEstimates, numbers_of, present
 from hushtable.schema import Integer, Number
@@ -39,6 +39,7 @@ def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scop
     notes: tuple[str, ...] = ()
     scales: list[tuple[float, float, float]] = []
     known_rows = 0.0
+    support: Support = "measured"
     codes = np.arange(column.size)
     at_once = max(1, _MAX_NUMBERS // column.size)
 
@@ -52,14 +53,14 @@ def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scop
         return Surplus(*np.array([known[place] for place in places.tolist()]).T)
 
     def _surplus(places: list[int]) -> dict[int, tuple[float, ...]]:
-        nonlocal notes, known_rows
+        nonlocal notes, known_rows, support
         functions = []
         for code in there[places].tolist():
             factor = np.where(codes <= code, 1.0 - probability, -probability)
             functions.append(RowFunction({name: factor}) * base)
         functions.append(base)
         found = ask(functions)
-        notes = found.notes
+        notes, support = found.notes, found.supported
         known_rows = float(found.values[-1])
         n_rows = max(known_rows, 1.0)
         sampling = probability * (1 - probability) * n_rows
@@ -108,6 +109,7 @@ def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scop
         scope=scope,
         what=name_of_quantile(probability, name),
         notes=(*notes, *codes_in_words(column, there, (low_code, high_code))),
+        support=support,
     )
 
 

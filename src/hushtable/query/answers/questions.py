@@ -19,7 +19,7 @@ import numpy as np
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
-from hushtable.query.answers.estimator import Estimate, Estimator, Scope, count_of
+from hushtable.query.answers.estimator import NOTHING, Estimate, Estimator, Scope, count_of
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import (
     codes_in_words,
@@ -63,19 +63,21 @@ class ReleaseQuestions:
 
     # --- counts -----------------------------------------------------------------------------------
 
-    def total(self, where: str | None, scope: Scope) -> Estimate:
+    def count(self, where: str | None, scope: Scope) -> Estimate:
         """Estimate the number of rows."""
         _raise(self._problems(where=where, scope=scope))
         return self._count(where, scope)
 
-    def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> EstimateOrTable:
+    def share(
+        self, part: str, where: str | None, by: Sequence[str], scope: Scope
+    ) -> EstimateOrTable:
         """Estimate the share of rows that satisfy a condition, among all rows or a subset."""
-        problems = self._problems(where=of, by=by, scope=scope)
-        problems += [p for p in self._problems(where=where) if p not in problems]
+        problems = self._problems(where=where, by=by, scope=scope)
+        problems += [p for p in self._problems(where=part) if p not in problems]
         _raise(problems)
-        part = condition(where, self.estimator.asked)
+        rows = condition(part, self.estimator.asked)
         return self._by(
-            by, of, lambda base: moments.share(self.estimator.sums, part, base, scope=scope)
+            by, where, lambda base: moments.share(self.estimator.sums, rows, base, scope=scope)
         )
 
     def crosstab(
@@ -153,7 +155,7 @@ class ReleaseQuestions:
         inner = [place for place, group in enumerate(groups) if None not in group]
         overall = next(p for p, group in enumerate(groups) if set(group) == {None})
         raw = np.array([estimates[place].value for place in inner])
-        widths = np.array([max(estimates[place].std, 1e-9) ** 2 for place in inner])
+        widths = np.array([max(estimates[place].reach, 1e-9) ** 2 for place in inner])
         # The total has the smallest relative error, so it stays; cells absorb the difference in
         # proportion to their variances.
         cells = project_to_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
@@ -177,12 +179,12 @@ class ReleaseQuestions:
         by: Sequence[str],
         scope: Scope,
     ) -> EstimateOrTable:
-        """Estimate the mean, sum or variance of a column; dates and times have only a mean."""
+        """Estimate the mean, total or variance of a column; dates and times have only a mean."""
         problems = self._problems(
             numbers=(column,), where=where, by=by, scope=scope, may_be_times=name == "mean"
         )
         _raise(problems)
-        compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
+        compute = {"mean": moments.mean, "total": moments.total, "variance": moments.variance}[name]
         number = self._number(column)
         answer = self._by(
             by,
@@ -240,7 +242,7 @@ class ReleaseQuestions:
         base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
 
         def up_to(code: int) -> Estimate:
-            clause = _clause([f"{name} <= {_written(number.value(code))}"], where)
+            clause = _clause([f"{name} <= {literal(number.value(code))}"], where)
             return self._count(clause, scope)
 
         def first(end: str, rows: float) -> int:
@@ -257,16 +259,18 @@ class ReleaseQuestions:
         value, low, high = value_at(number, (code, *ends))
         # Divide the error among its sources as for the count of rows up to the value.
         at = up_to(code)
-        std, known = (high - low) / (2 * NORMAL), at.std or 1.0
+        std, known = (high - low) / (2 * NORMAL), math.hypot(at.privacy_std, at.model_std)
+        unit = std / (known or 1.0)
         return Estimate(
             value=value,
             low=low,
             high=high,
-            privacy_std=std * at.privacy_std / known,
-            model_std=std * at.model_std / known if at.std else std,
-            sampling_std=std * at.sampling_std / known,
+            privacy_std=unit * at.privacy_std,
+            model_std=unit * at.model_std if known else std,
+            sampling_std=unit * at.sampling_std,
             scope=scope,
             what=what,
+            support=at.support,
             notes=(*base.notes, *codes_in_words(number, every, ends)),
         )
 
@@ -384,7 +388,7 @@ class ReleaseQuestions:
         for name, code in zip(by, group, strict=True):
             if code is not None:
                 value = self._value(name, code)
-                test = "IS NULL" if value is None else f"= {_written(value)}"
+                test = "IS NULL" if value is None else f"= {literal(value)}"
                 made.append(f"{quoted(name)} {test}")
         return made
 
@@ -447,7 +451,7 @@ def _raise(problems: Sequence[str]) -> None:
         raise ParameterError(list(dict.fromkeys(problems)))
 
 
-def _written(value: object) -> str:
+def literal(value: object) -> str:
     """Format a value for a WHERE clause."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
@@ -504,6 +508,7 @@ def _stretched(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _with_value(estimate: Estimate, value: float) -> Estimate:
+    value = value if value > NOTHING else 0.0
     return replace(
         estimate, value=value, low=min(estimate.low, value), high=max(estimate.high, value)
     )

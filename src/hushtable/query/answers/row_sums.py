@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,6 +248,11 @@ class SumEstimates:
         What the sums run over: rows, or distinct tuples.
     notes : tuple of str
         What the analyst must know.
+    support : {"measured", "tested", "untested"}, optional
+        How the release supports the sums (see `Estimate.support`).
+    limits : array (2, sums), optional
+        Lower and upper ends of the intervals of sums that were neither measured nor tested; NaN for
+        others.
     """
 
     values: Floats
@@ -256,6 +262,13 @@ class SumEstimates:
     model_z: float = NORMAL
     counted: str = "rows"
     notes: tuple[str, ...] = ()
+    support: Literal["measured", "tested", "untested"] | None = None
+    limits: Floats | None = None
+
+    @property
+    def supported(self) -> Literal["measured", "tested", "untested"]:
+        """How the release supports the sums; by default, according to the model error."""
+        return self.support or ("untested" if self.model.any() else "measured")
 
     def combined(self, weights: Floats) -> SumEstimates:
         """Return linear combinations of the sums, one per row of weights."""
@@ -264,6 +277,7 @@ class SumEstimates:
             values=weights @ self.values,
             privacy=weights @ self.privacy @ weights.T,
             model=weights @ self.model @ weights.T,
+            limits=None,
         )
 
     def divided(self, by: float) -> SumEstimates:
@@ -273,17 +287,27 @@ class SumEstimates:
             values=self.values / by,
             privacy=self.privacy / by**2,
             model=self.model / by**2,
+            limits=None,
         )
 
     def half_width_squared(self, sampling: Floats | float = 0.0) -> Floats:
         """Return the squared half-width of the 95% interval, as a quadratic form in weights.
 
-        `sampling` is the covariance of the sampling error.
+        `sampling` is the covariance of the sampling error. Untested model errors may be at their
+        limits, so half-widths are added: (a + b)^2 <= (1 + r) a^2 + (1 + 1/r) b^2 for every r > 0,
+        with equality if r = b/a.
         """
-        squares: Floats = (
-            self.privacy_z**2 * self.privacy + self.model_z**2 * self.model + NORMAL**2 * sampling
-        )
-        return squares
+        squares: Floats = self.privacy_z**2 * self.privacy + NORMAL**2 * sampling
+        model = self.model_z**2 * self.model
+        noise, limit = float(np.trace(squares)), float(np.trace(model))
+        if self.supported != "untested" or noise <= 0 or limit <= 0:
+            return np.asarray(squares + model)
+        ratio = (limit / noise) ** 0.5
+        return np.asarray((1 + ratio) * squares + (1 + 1 / ratio) * model)
+
+
+WEAKER = ("measured", "tested", "untested")
+"""Kinds of support, strongest first."""
 
 
 def joined(n: int, parts: Sequence[tuple[Sequence[int], SumEstimates]]) -> SumEstimates:
@@ -302,6 +326,7 @@ def joined(n: int, parts: Sequence[tuple[Sequence[int], SumEstimates]]) -> SumEs
         privacy_z=max((part.privacy_z for _, part in parts), default=NORMAL),
         model_z=max((part.model_z for _, part in parts), default=NORMAL),
         notes=tuple(dict.fromkeys(notes)),
+        support=max((part.supported for _, part in parts), key=WEAKER.index, default="measured"),
     )
 
 

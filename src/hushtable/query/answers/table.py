@@ -5,27 +5,30 @@ from __future__ import annotations
 import csv
 import html
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from hushtable.files import svg
 from hushtable.files.html import html_table
-from hushtable.files.rows import no_formula
-from hushtable.query.answers.estimator import Estimate, written
+from hushtable.files.rows import no_formula, write_workbook
+from hushtable.query.answers.estimator import COUNTED, Estimate, written
 from hushtable.schema import Value
-from hushtable.schema.codes import numbers, texts
+from hushtable.schema.codes import texts
 
-FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
+if TYPE_CHECKING:
+    from hushtable.query.answers.plot import Plot
 
+_INTERVALS = "low and high are the ends of 95% intervals."
+FIGURES = ("value", "low", "high", "std", "privacy_std", "model_std", "sampling_std")
+
+_SHOWN = 40  # rows of a longer table that are shown without print
 _FEW = 4  # maximum number of rows that a note names
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EstimateTable:
     """Estimates by group.
 
@@ -86,8 +89,9 @@ class EstimateTable:
             name: _arrow([key[place] for key in self.keys]) for place, name in enumerate(self.by)
         }
         for figure in FIGURES:
-            figures = np.array([float(getattr(e, figure)) for e in self.estimates])
-            columns[figure] = numbers(figures)
+            figures = [_figure(estimate, figure) for estimate in self.estimates]
+            columns[figure] = pa.array(figures, pa.float64())
+        columns["support"] = texts([str(estimate.support) for estimate in self.estimates])
         columns["what"] = texts([estimate.what for estimate in self.estimates])
         return pa.table(columns)
 
@@ -115,14 +119,32 @@ class EstimateTable:
         """Return the table as CSV text."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
-        rows.writerow([*map(no_formula, self.by), *FIGURES, "what"])
+        rows.writerow([*map(no_formula, self.by), *FIGURES, "support", "what"])
         for key, estimate in self:
             group = ["" if part is None else no_formula(str(part)) for part in key]
-            figures = [repr(float(getattr(estimate, figure))) for figure in FIGURES]
+            numbers = [_figure(estimate, figure) for figure in FIGURES]
+            figures = ["" if number is None else repr(number) for number in numbers]
             if estimate.moment:
                 figures[:3] = estimate.figures()
-            rows.writerow([*group, *figures, no_formula(estimate.what)])
+            rows.writerow([*group, *figures, estimate.support, no_formula(estimate.what)])
         return written.getvalue()
+
+    def to_excel(self, path: str | Path) -> None:
+        """Write the table to a new ``.xlsx`` file, with a sheet of notes; needs openpyxl.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which must not exist.
+
+        Raises
+        ------
+        ReleaseError
+            If the file exists, has another suffix, or cannot be written.
+        """
+        frame = self.to_arrow()
+        notes = pa.table({"note": [_INTERVALS, *self.notes]})
+        write_workbook(path, {"answer": frame, "notes": notes})
 
     # --- for people -------------------------------------------------------------------------------
 
@@ -135,27 +157,55 @@ class EstimateTable:
         return header, cells
 
     def __str__(self) -> str:
-        header, cells = self.rows()
-        header, cells = [_plain(cell) for cell in header], [[_plain(c) for c in r] for r in cells]
-        widths = [max(len(row[i]) for row in (header, *cells)) for i in range(len(header))]
-        n_keys = len(self.by)
-
-        def line(row: Sequence[str]) -> str:
-            parts = [
-                cell.ljust(width) if i < n_keys else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            return "| " + " | ".join(parts) + " |"
-
-        rule = [
-            ":" + "-" * (width + 1) if i < n_keys else "-" * (width + 1) + ":"
-            for i, width in enumerate(widths)
-        ]
-        return "\n".join([line(header), "|" + "|".join(rule) + "|", *map(line, cells)])
+        return aligned(*self.rows(), len(self.by))
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
         return f"{html_table(*self.rows())}<small>95% intervals.</small>{notes}"
+
+    def __repr__(self) -> str:
+        lines = str(self).splitlines()
+        if len(self) > _SHOWN:
+            more = f"... {len(self) - _SHOWN:,} more rows: print() shows all, to_pandas() has them."
+            lines[_SHOWN + 2 :] = [more]
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def plot(self) -> Plot:
+        """Plot the estimates with their intervals.
+
+        More than 12 ordered groups, such as ages, become a line with a band, one line for each
+        value of a second column. Other groups become rows with bars or dots.
+
+        Returns
+        -------
+        Plot
+            The plot, which notebooks show; ``save("plot.svg")`` writes it to a file.
+        """
+        from hushtable.query.answers.plot import plot  # noqa: PLC0415 - rarely needed
+
+        groups = dict(zip(self.keys, self.estimates, strict=True))
+        what = self.rows()[0][len(self.by)]
+        bars = what in COUNTED or what.startswith(("share of", "total of"))
+        return plot(self.by, groups, what, written, bars=bars)
+
+
+def aligned(header: Sequence[str], cells: Sequence[Sequence[str]], n_left: int) -> str:
+    """Return a Markdown table; the first `n_left` columns are texts, the others numbers."""
+    header, cells = [_plain(cell) for cell in header], [[_plain(c) for c in r] for r in cells]
+    widths = [max(len(row[i]) for row in (header, *cells)) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            cell.ljust(width) if i < n_left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return "| " + " | ".join(parts) + " |"
+
+    rule = [
+        ":" + "-" * (width + 1) if i < n_left else "-" * (width + 1) + ":"
+        for i, width in enumerate(widths)
+    ]
+    return "\n".join([line(header), "|" + "|".join(rule) + "|", *map(line, cells)])
 
 
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
@@ -163,8 +213,16 @@ def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
     return EstimateTable(("term",), tuple((name,) for name in estimates), tuple(estimates.values()))
 
 
+def _figure(estimate: Estimate, name: str) -> float | None:
+    """Return a number of an estimate; None for standard deviations that do not exist."""
+    if name == "model_std" and estimate.std is None:
+        return None
+    number = getattr(estimate, name)
+    return None if number is None else float(number)
+
+
 def _written(part: Value) -> str:
-    return "-" if part is None else str(part)
+    return "(missing)" if part is None else str(part)
 
 
 def _some(rows: Sequence[str]) -> str:
@@ -183,52 +241,3 @@ def _arrow(values: Sequence[Value]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
     kind = pa.float64() if any(isinstance(value, float) for value in values) else pa.int64()
     return pa.array(values, kind)
-
-
-# --- plots ----------------------------------------------------------------------------------------
-
-_WIDTH, _ROW, _LEFT, _RIGHT, _TOP = 720, 22, 220, 690, 46
-
-
-def drawing(answer: Estimate | EstimateTable) -> str:
-    """Plot an estimate, or a table of them, with 95% intervals as an SVG document.
-
-    Examples
-    --------
-    >>> one = Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0)
-    >>> drawing(one).count("<circle")
-    1
-    """
-    if isinstance(answer, Estimate):
-        answer = EstimateTable(("",), (("",),), (answer,))
-    what = answer.rows()[0][len(answer.by)]
-    bottom = _TOP + _ROW * len(answer)
-    x = svg.Axis(*_range(answer.estimates), _LEFT, _RIGHT)
-    y = svg.Axis(0, len(answer), _TOP, bottom)
-    step = (x.high - x.low) / 5
-
-    def tick(value: float) -> str:
-        return written(value, step, what)
-
-    parts = svg.titles(_LEFT, what, "with 95% intervals")
-    parts += svg.grid(x, y, x_text=tick, y_text=None)
-    for place, (key, estimate) in enumerate(answer):
-        at = y(place + 0.5)
-        parts.append(svg.text(_LEFT - 10, at + 4, ", ".join(map(_written, key)), anchor="end"))
-        if not math.isnan(estimate.value):
-            ends = (estimate.low, estimate.value, estimate.high)
-            parts.append(svg.whisker(*((x(end), at) for end in ends)))
-    return svg.document(_WIDTH, bottom + 34, parts)
-
-
-def _range(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    ends = [
-        end
-        for estimate in estimates
-        for end in (estimate.low, estimate.value, estimate.high)
-        if math.isfinite(end)
-    ]
-    low, high = min(ends, default=0.0), max(ends, default=1.0)
-    if all(estimate.low >= 0 for estimate in estimates) and low < (high - low):
-        low = 0.0
-    return low, high

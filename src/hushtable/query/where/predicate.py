@@ -120,8 +120,7 @@ class Predicate:
             combinations of the clause's columns.
         """
         problems = [p for name in self.columns for p in self._density_problems(name, density)]
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         weights = []
         for name in self.columns:
             classes = self._class_of(name)

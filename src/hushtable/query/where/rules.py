@@ -14,13 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.errors import (
-    HushtableError,
-    ParameterError,
-    PredicateError,
-    SchemaError,
-    TooLarge,
-)
+from hushtable.errors import HushtableError, ParameterError, PredicateError, SchemaError, TooLarge
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.predicate import Predicate, parse
 from hushtable.query.where.translate import CategoryOperand, derived_operand
@@ -62,8 +56,7 @@ def rules_of(schema: Schema) -> list[RowRule]:
             derived_operand(name, schema)
         except PredicateError as error:
             problems += error.problems
-    if problems:
-        raise SchemaError(problems)
+    SchemaError.raise_if_any(problems)
     return found
 
 
@@ -265,6 +258,5 @@ def facts_of(schema: LinkedSchema) -> dict[str, dict[str, LinkedFact]]:
                 found[name][fact] = fact_of(where, schema.own(name))
             except HushtableError as error:
                 problems += [f"table {name!r}: fact {fact!r}: {why}" for why in error.problems]
-    if problems:
-        raise SchemaError(problems)
+    SchemaError.raise_if_any(problems)
     return found

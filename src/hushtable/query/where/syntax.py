@@ -13,10 +13,12 @@ from hushtable.query.where.formula import shorten
 
 SqlNode = Any  # the base class of sqlglot's nodes has changed its name between versions
 
-_DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # loaded here, not with the first question
+DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # loaded here, not with the first question
 # Limit of nested parentheses, NOT and signs. The parser uses about 20 stack frames per level, so
 # this leaves half of Python's stack to the caller.
 _MAX_NESTING = 24
+MAX_CLAUSE = 2_000_000  # characters
+MAX_OPERATORS = 10_000  # AND, OR and NOT
 _TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are allowed."
 _ALLOWED = (
     "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
@@ -84,8 +86,8 @@ def syntax_tree(where: str) -> SqlNode:
     if not where.strip():
         raise PredicateError("the clause is empty; write a condition such as age >= 40.")
     try:
-        _check_tokens(where)
-        tree = sqlglot.parse_one(where, into=exp.Condition, dialect=_DIALECT)
+        check_tokens(where)
+        tree = sqlglot.parse_one(where, into=exp.Condition, dialect=DIALECT)
     except RecursionError:
         raise PredicateError(_TOO_DEEP) from None
     except ParseError as error:
@@ -95,21 +97,20 @@ def syntax_tree(where: str) -> SqlNode:
             f"{shorten(where)!r} cannot be parsed; check for an unclosed quote or bracket."
         ) from None
     refused = _refused(tree)
-    if refused:
-        raise PredicateError(refused)
+    PredicateError.raise_if_any(refused)
     return tree
 
 
 def text_of(node: SqlNode) -> str:
     """Return the SQL text of an allowed node."""
     # copy=False, because copying long lists is slow; allowed nodes are written unchanged.
-    return str(node.sql(dialect=_DIALECT, comments=False, copy=False))
+    return str(node.sql(dialect=DIALECT, comments=False, copy=False))
 
 
 def quote(node: SqlNode) -> str:
     """Quote any node for a message."""
     try:
-        text = node.sql(dialect=_DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
+        text = node.sql(dialect=DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
     except (SqlglotError, ValueError, TypeError, AttributeError):  # misread nodes have no text
         text = type(node).__name__.upper()
     return repr(shorten(text))
@@ -136,15 +137,24 @@ _CLOSING = ("R_PAREN", "R_BRACKET", "R_BRACE")
 _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE", "TILDA")
 
 
-def _check_tokens(where: str) -> None:
+def check_tokens(where: str) -> None:
     """Refuse comments, several statements and deep nesting before parsing."""
+    if len(where) > MAX_CLAUSE:
+        raise PredicateError(f"the clause has more than {MAX_CLAUSE:,} characters; shorten it.")
+    n_operators = 0
     levels, prefixes, end = [0], 0, 0  # levels: nesting depth of each open bracket
-    for token in sqlglot.tokenize(where, dialect=_DIALECT):
+    for token in sqlglot.tokenize(where, dialect=DIALECT):
         _check_gap(where[end : token.start])
         end = token.end + 1
         kind = token.token_type.name
         if kind == "SEMICOLON":
             raise PredicateError("';' is not allowed; write one condition.")
+        n_operators += kind in ("AND", "OR", "NOT")
+        if n_operators > MAX_OPERATORS:
+            raise PredicateError(
+                f"the clause has more than {MAX_OPERATORS:,} AND, OR and NOT; use IN (list) or "
+                "BETWEEN."
+            )
         if kind in _OPENING:
             levels.append(levels[-1] + prefixes + 1)
         elif kind in _CLOSING and len(levels) > 1:
