@@ -298,7 +298,7 @@ DISTANT_SIZES = (7, 60, 700, 30_000)
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
 """Numbers of edges of graphs, in each shape."""
 
-LARGE, HUGE = 50_000, 6_000_000
+LARGE, HUGE = 50_000, 2_000_000
 """Rows of a large table, and of the largest one, which consists of copies of one row."""
 
 N_SWEPT = 5

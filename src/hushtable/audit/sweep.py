@@ -34,7 +34,7 @@ MOST_ROWS = 300
 LARGEST_CONSTANT = 5_000
 """Largest number of a plan that is tried as a size in every shape."""
 
-MOST_LARGE, MOST_NAMED = 5_000_000, 12
+MOST_LARGE, MOST_NAMED = 2_000_000, 12
 """Largest number tried on copies of one row, and how many such numbers are tried."""
 
 MOST_NAMES, PER_SCHEMA = 160, 40
