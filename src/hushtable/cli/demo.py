@@ -23,8 +23,6 @@ from hushtable.errors import ReleaseError
 from hushtable.extras import require
 from hushtable.files import svg
 from hushtable.files.writing import write_whole
-from hushtable.query.answers.questions import literal
-from hushtable.web.explorer_page import explorer_page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +43,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Publish the embedded sample, query the release, and attack it."""
+    from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415 - keeps help quick
+
     require("publish", "the demo, which publishes a table,")
     folder = _fresh_folder(out)
     console.quiet = as_json  # JSON is printed at the end
@@ -142,6 +142,8 @@ def _attack(table: pa.Table, schema: ht.Schema, method: ht.Method, progress: Any
     everybody else, and weights them by their precision.
     """
     import duckdb  # noqa: PLC0415 - slow to import
+
+    from hushtable.query.answers.questions import literal  # noqa: PLC0415 - keeps help quick
 
     person, rest = table.slice(0, 1), table.slice(1)
     one = [
