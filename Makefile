@@ -6,14 +6,15 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 TOOLS := .venv-tools
 
-.PHONY: demo test test-all test-costs test-long test-oldest audit lint docs notebooks bench wheel sbom clean
+.PHONY: demo test test-all test-costs test-long test-oldest test-mutants coverage audit lint docs \
+  notebooks bench wheel sbom release-check lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
 
 # Some tests wait for processes that they start, so there is one worker more than the two cores that
 # the suite is made for. Compiled files are kept, since tests start many processes.
-test test-all test-costs test-long test-oldest: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-costs test-long test-oldest coverage: export PYTHONDONTWRITEBYTECODE :=
 PYTEST := -m pytest -q -n 3 --dist loadgroup
 
 # The fast suite: tests of at most half a CPU second (tests/slow_tests.json lists the others).
@@ -31,6 +32,15 @@ test-costs: $(VENV)/installed-dev
 
 test-long: $(VENV)/installed-dev
 	$(BIN)/python $(PYTEST) -m long
+
+# Wrong lines that the tests must detect (benchmarks/mutants.toml).
+test-mutants: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.mutants
+
+# Lines and branches that the fast suite runs, by package.
+coverage: $(VENV)/installed-dev
+	$(BIN)/python $(PYTEST) --fast --cov --cov-report=json:coverage.json
+	$(BIN)/python tests/coverage_by_package.py coverage.json
 
 # The oldest version of each library that pyproject.toml allows, and no newer one.
 test-oldest: $(OLDEST)/installed
@@ -68,6 +78,18 @@ sbom: $(VENV)/installed
 	$(TOOLS)/bin/cyclonedx-py environment --short-PURLs --output-reproducible \
 	  --pyproject pyproject.toml --output-file sbom.json $(BIN)/python
 
+# Two builds of wheel and sdist with the same bytes, tried in an empty environment; in dist/.
+release-check:
+	PYTHON=$(PYTHON) .ci/release-check
+
+# The versions and hashes of everything that tests need; no address is written into the file.
+lock:
+	$(PYTHON) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet uv
+	$(TOOLS)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
+	  --output-file requirements-dev.txt pyproject.toml
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
 
@@ -75,7 +97,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[eval]'
+	$(BIN)/python -m pip install --quiet --editable '.[publish]'
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
@@ -90,4 +112,4 @@ $(OLDEST)/installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(TOOLS) demo-release dist sbom.json site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) $(TOOLS) demo-release dist sbom.json site coverage.json .coverage .pytest_cache .mypy_cache .ruff_cache

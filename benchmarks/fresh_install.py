@@ -92,12 +92,13 @@ class Machine:
 
 
 def blocks(language: str) -> list[str]:
-    """Return the README's code blocks in one language."""
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    """Return the code blocks of the README, or of the page on installation for the shell."""
+    page = ROOT / ("docs/install.md" if language == "sh" else "README.md")
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
 def commands(program: str) -> Iterator[list[str]]:
-    """Return the README's commands of one program, in order, each as a list of words."""
+    """Return the page's commands of one program, in order, each as a list of words."""
     for block in blocks("sh"):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)

@@ -6,13 +6,14 @@ limit is listed at the end of the run. Tests that start a server or a browser (`
 CPU time cannot be seen, are not in the fast suite either. ``pytest --record-costs`` runs everything
 it selects and writes the file again. A test's cost includes processes that it started and waited
 for, and its share of fixtures that several tests use: their cost is divided by the number of these
-tests.
+tests. ``pytest --part 2/4`` runs the second of four parts, by files.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -64,11 +65,17 @@ def _needs_program(item: pytest.Item) -> bool:
     return bool(groups & PROGRAMS) or "in_a_browser" in item.path.stem
 
 
+def part_of(item: pytest.Item, n_parts: int) -> int:
+    """Return the part that a test belongs to, from 1: the same for all tests of a file."""
+    return zlib.crc32(item.nodeid.partition("::")[0].encode()) % n_parts + 1
+
+
 class CostPlugin:
     """Measurement of every test, and selection or record by what was measured."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._fast = config.getoption("--fast")
+        self._part = config.getoption("--part")
         self._recording = config.getoption("--record-costs")
         self._slow: dict[str, float] = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
         self._own: dict[str, float] = defaultdict(float)
@@ -79,12 +86,16 @@ class CostPlugin:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Leave out slow tests."""
-        if not self._fast:
-            return
-        slow = [item for item in items if item_name(item) in self._slow or _needs_program(item)]
-        config.hook.pytest_deselected(items=slow)
-        left_out = set(slow)
+        """Leave out slow tests, and those of other parts."""
+        left_out: set[pytest.Item] = set()
+        if self._fast:
+            left_out |= {
+                item for item in items if item_name(item) in self._slow or _needs_program(item)
+            }
+        if self._part:
+            number, n_parts = map(int, self._part.split("/"))
+            left_out |= {item for item in items if part_of(item, n_parts) != number}
+        config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -165,6 +176,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the fast suite."""
     group = parser.getgroup("hushtable")
     group.addoption("--fast", action="store_true", help="leave out slow tests")
+    group.addoption("--part", metavar="N/M", help="run one of M parts of the tests")
     group.addoption("--record-costs", action="store_true", help="measure tests, record slow ones")
 
 

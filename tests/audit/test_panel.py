@@ -100,7 +100,7 @@ def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) ->
         rho = promise.rho  # type: ignore[union-attr]
         assert rho is not None
         spent += spent_rho(statement.estimator, rows_per_unit=1, rho=rho)
-        tables = statement.estimator.get("moves", {"tables": []})["tables"]
+        tables = statement.estimator.get("transitions", {"tables": []})["tables"]
         of_moves += sum((1 / (2 * Fraction(t["parameter"])) for t in tables), Fraction(0))
     assert Fraction(95, 100) * plan.rho < spent <= plan.rho
     assert Fraction(15, 100) * plan.rho < of_moves < Fraction(18, 100) * plan.rho  # 2/3 of 1/4

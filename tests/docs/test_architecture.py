@@ -49,7 +49,7 @@ DOCUMENTS = [
     path
     for folder, pattern in ((ROOT, "*.md"), (ROOT / "docs", "**/*.md"), (PACKAGE, "**/*.md"))
     for path in folder.glob(pattern)
-    if path.name != "CHANGELOG.md"  # which names files as they were
+    if path.name not in {"CHANGELOG.md", "security-history.md"}  # which name files as they were
 ]
 FILE = re.compile(r"`([\w/-]+\.(?:py|md))`")
 
@@ -63,7 +63,8 @@ def missing_files(names: set[str]) -> set[str]:
     """Return the names that are not the end of the path of a file in the repository."""
     folders = ("src", "tests", "docs", "benchmarks", "examples")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
-    existing = [f"/{path.relative_to(ROOT).as_posix()}" for path in [*paths, *ROOT.glob("*")]]
+    own = [path for path in [*paths, *ROOT.glob("*")] if "fixtures" not in path.parts]
+    existing = [f"/{path.relative_to(ROOT).as_posix()}" for path in own]
     return {name for name in names if not any(path.endswith(f"/{name}") for path in existing)}
 
 

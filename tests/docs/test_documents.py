@@ -31,10 +31,64 @@ def test_yaml_examples_are_valid_schemas(path: Path) -> None:
         (LinkedSchema if "\ntables:" in block else Schema).parse(block)
 
 
-def test_the_readme_names_the_two_commands() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert "make demo" in text
-    assert "make test" in text
+def shape(text: str) -> list[str]:
+    """Return the lines of an output without numbers, widths, and which table an answer is from."""
+    text = re.sub(r"; model[^)]*", "", text)
+    lines = (re.sub(r"[\d,.]*\d", "0", line) for line in text.splitlines())
+    return [re.sub(r" +|-{2,}", " ", line).strip() for line in lines]
+
+
+def test_the_readme_shows_what_its_examples_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hushtable import Ledger, Quilt, publish, sample, sample_schema
+    from hushtable.cli.app import main
+
+    readme = ROOT / "README.md"
+    (code,), (commands,) = blocks(readme, "python"), blocks(readme, "sh")
+    shown = blocks(readme, "text")
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})  # noqa: S102 - our own document
+    assert shape(capsys.readouterr().out) == shape(shown[0])
+    folder = tmp_path / "demo-release"  # as `hushtable demo` leaves it
+    folder.mkdir()
+    ledger = Ledger.create(
+        folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=sample_schema()
+    )
+    method = Quilt(epsilon=1, delta="1e-6")
+    publish(sample(), sample_schema(), method, out=folder / "release", ledger=ledger)
+    capsys.readouterr()
+    monkeypatch.setenv("COLUMNS", "200")
+    printed = []
+    for line in commands.splitlines():
+        monkeypatch.setattr("sys.argv", shlex.split(line))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        printed += shape(capsys.readouterr().out)
+    assert set(shape(shown[1])) <= set(printed)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_answer_in_the_readme_is_close_to_the_truth() -> None:
+    """Fails if the numbers are of another table: seven intervals, each at most doubled."""
+    from hushtable import sample
+
+    table = sample()
+    for line in blocks(ROOT / "README.md", "text")[0].splitlines()[2:]:
+        diagnosis, value, low, high = (part.strip() for part in line.strip("|").split("|"))
+        ages = [
+            age
+            for age, found in zip(
+                table["age"].to_pylist(), table["diagnosis"].to_pylist(), strict=True
+            )
+            if found == diagnosis
+        ]
+        truth = sum(ages) / len(ages)
+        assert abs(float(value) - truth) <= float(high) - float(low)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -15,6 +15,8 @@ from . import corpus, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = int(os.environ.get("HUSHTABLE_FUZZ_SECONDS", "60"))
+KEPT = os.environ.get("HUSHTABLE_FUZZ_CORPUS")
+"""Folder of a corpus that grows from run to run; without it, each run starts from the seeds."""
 
 GUIDED = """
 import importlib, pkgutil, sys
@@ -38,9 +40,10 @@ atheris.Fuzz()
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="pip install atheris")
 @pytest.mark.parametrize("name", targets.TARGETS)
 def test_guided_inputs(name: str, tmp_path: Path) -> None:
-    (tmp_path / "corpus").mkdir()
+    inputs = Path(KEPT or tmp_path / "corpus").resolve() / name
+    inputs.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(corpus.seeds()[name]):
-        (tmp_path / "corpus" / f"seed{number}").write_bytes(seed)
+        (inputs / f"seed{number}").write_bytes(seed)
     words = tmp_path / "words.txt"
     escaped = [
         "".join(f"\\x{byte:02x}" for byte in word.encode("utf-8", "surrogatepass"))
@@ -51,7 +54,7 @@ def test_guided_inputs(name: str, tmp_path: Path) -> None:
     script.write_text(GUIDED.format(root=str(ROOT), name=name))
     done = subprocess.run(
         [
-            sys.executable, str(script), str(tmp_path / "corpus"), f"-max_total_time={SECONDS}",
+            sys.executable, str(script), str(inputs), f"-max_total_time={SECONDS}",
             "-timeout=60", "-rss_limit_mb=4096", "-max_len=20000", "-print_final_stats=1",
             *([f"-dict={words}"] if words.stat().st_size else []),  # an empty one is refused
         ],

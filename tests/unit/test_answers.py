@@ -20,7 +20,7 @@ from hushtable.query.answers.moments import fieller
 from hushtable.query.answers.regression import read_formula
 from hushtable.query.answers.row_sums import SumEstimates
 from hushtable.query.answers.table import EstimateTable
-from hushtable.schema import Schema
+from hushtable.schema import Categorical, Integer, Schema
 
 
 @pytest.fixture(scope="module")
@@ -379,6 +379,15 @@ def test_a_quantile_is_between_0_and_1(release: Release, probability: object) ->
 def test_formulas_that_cannot_be(release: Release, formula: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         release.regression(formula)
+
+
+def test_the_number_of_coefficients_is_limited() -> None:
+    columns = {
+        "y": Integer(type="integer", low=0, high=9),
+        "g": Categorical(type="categorical", values=[str(n) for n in range(101)]),
+    }
+    with pytest.raises(ParameterError, match="has 101 coefficients; at most 100"):
+        read_formula("y ~ C(g)", columns)
 
 
 def test_a_formula_takes_any_name() -> None:

@@ -263,8 +263,8 @@ def test_the_share_of_the_cuts_falls_with_their_number_and_is_known_before() -> 
     shares = [plan.structure_share for plan in plans.values()]
     assert shares == [Fraction(3, 4), Fraction(15, 32), Fraction(1, 4)]
     for plan in plans.values():
-        assert sum(plan.split().values()) == 1
-        assert plan.split()["cuts"] == plan.structure_share * (1 - plan.sizes_epsilon)
+        assert sum(plan.epsilon_by_step().values()) == 1
+        assert plan.epsilon_by_step()["cuts"] == plan.structure_share * (1 - plan.sizes_epsilon)
     huge = DiffGen(epsilon=1, specializations=10**9).plan(make_schema(columns))
     assert huge.structure_share == Fraction(1, 8)
     for method in (DiffGen(epsilon=1), DiffGen(epsilon=1, specializations=9, calibration="paper")):

@@ -296,3 +296,36 @@ def test_a_failed_fit_is_detected_and_repeated() -> None:
     assert not np.isnan(field.draw(10_000).rows).any()
     assert not field.is_lost
     assert field.residuals().max() < 5
+
+
+@pytest.mark.parametrize(("n_tolerated", "n_kept"), [(3, 3), (2, 2), (1, 0)])
+def test_a_fit_that_fails_again_leaves_out_tables(n_tolerated: int, n_kept: int) -> None:
+    class Fragile(LogLinearModel):
+        """A model whose fit fails with more than `n_tolerated` tables of two columns."""
+
+        def fit(self, max_sweeps: int = 12) -> None:
+            super().fit(max_sweeps)
+            if sum(len(t.group) > 1 and not t.is_left_out for t in self.tables) > n_tolerated:
+                self.weights[self.rows[:, 0] == 0] = 0.0
+
+    shares = [np.array([0.5, 0.5])] * 3
+    field = Fragile(shares, total=1000.0, n_particles=2000, seed=shifted(6))
+    for column in range(3):
+        field.add((column,), np.array([500.0, 500.0]), 5.0)
+    for group in ((0, 1), (1, 2), (0, 2)):
+        field.add(group, np.array([400.0, 100.0, 100.0, 400.0]), 5.0)
+    field.weights[field.rows[:, 0] == 0] = 0.0
+    assert field.is_lost
+    field.recover()
+    assert not field.is_lost
+    kept = [table.group for table in field.tables if len(table.group) > 1 and not table.is_left_out]
+    assert kept == [(0, 1), (1, 2), (0, 2)][:n_kept]  # with two, the first that connect all columns
+    assert np.abs(field.answers([(0, 1)])[0][0, 0] - (400 if n_kept else 250)) < 30
+
+
+def test_a_column_without_information_is_not_missed() -> None:
+    # One bucket, and noise far larger than the number of rows: all rows are in that bucket.
+    field = LogLinearModel([np.ones(1)], total=5000.0, n_particles=1000, seed=shifted(7))
+    field.add((0,), np.array([-12_748.0]), 1000.0)
+    field.fit()
+    assert not field.is_lost

@@ -251,6 +251,14 @@ def test_no_stack_left_is_a_clear_refusal() -> None:
     at_depth(sys.getrecursionlimit() - 350)
 
 
+def test_too_long_is_refused() -> None:
+    with pytest.raises(PredicateError, match="more than 10,000 AND, OR and NOT"):
+        parse(" OR ".join(["age = 1"] * 10_002), SCHEMA)
+    listed = ", ".join(["1"] * 700_000)
+    with pytest.raises(PredicateError, match="more than 2,000,000 characters"):
+        parse(f"age IN ({listed})", SCHEMA)
+
+
 def test_long_is_fine() -> None:
     listed = ", ".join(str(number) for number in range(5, 20_005))
     assert parse(f"age IN ({listed})", SCHEMA).count(["age"]) == 5

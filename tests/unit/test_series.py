@@ -288,7 +288,7 @@ def test_waves_of_different_sizes_do_not_look_as_if_everything_changed(tmp_path:
         assert series.published()[number].name == f"{number:03}"
     waves = series.waves()
     # The assumed drift is 1/10; sizes alone would make it 100.
-    assert max(pace.apart for pace in waves.paces.values()) < 0.3
+    assert max(rate.difference for rate in waves.drift_rates.values()) < 0.3
     assert waves.sizes[2] / waves.sizes[0] == pytest.approx(2.25, rel=0.02)
     for where, share in (("job = 'night'", 0.2), ("age >= 5", 0.5)):
         found = series.change(where, since=1)

@@ -29,7 +29,7 @@ def waves_of(tables: list[dict[TableLayout, np.ndarray]]) -> Waves:
         }
         made.append(wave)
     waves = Waves(made, made[0], 0.1)
-    waves.__dict__["paces"] = {"sex": DriftRate(1e-5), "region": DriftRate(1e-5)}
+    waves.__dict__["drift_rates"] = {"sex": DriftRate(1e-5), "region": DriftRate(1e-5)}
     return waves
 
 

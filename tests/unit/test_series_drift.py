@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushtable.series.drift import (
-    MOST_PACE,
+    MOST_RATE,
     CountPath,
     DriftRate,
     WaveCounts,
@@ -267,7 +267,7 @@ def test_the_pace_is_learned_from_noise_that_is_larger_than_the_steps() -> None:
     noisy = truth + rng.normal(0, 50, truth.shape)
     seen = [WaveCounts(wave, row, np.full(60, 2500.0)) for wave, row in enumerate(noisy)]
     found = estimate_drift_rate([seen], 180_000.0, supposed=0.3)
-    assert 0.03 < found.apart < 0.12
+    assert 0.03 < found.difference < 0.12
 
 
 def test_what_is_supposed_counts_while_nothing_is_known() -> None:
@@ -276,7 +276,9 @@ def test_what_is_supposed_counts_while_nothing_is_known() -> None:
     lost = [
         WaveCounts(m.wave, m.counts, np.full(5, 1e9)) for m in told([1, 2], seed=6)
     ]  # uninformative
-    assert 0.1 < estimate_drift_rate([lost], 5000.0, supposed=0.1).apart < 0.1 * np.e < MOST_PACE
+    assert (
+        0.1 < estimate_drift_rate([lost], 5000.0, supposed=0.1).difference < 0.1 * np.e < MOST_RATE
+    )
 
 
 def test_cells_move_as_they_are_large_and_never_stand_still() -> None:

@@ -131,10 +131,10 @@ def test_each_wave_pays_for_moves_within_its_charge(panel: Series) -> None:
     panel.check()
     assert moves_of(panel.release(1)) == []
     settings = panel.release(2).statement.estimator
-    assert settings["moves"]["since"] == 1
-    assert settings["moves"]["release"] == "001"
+    assert settings["transitions"]["since"] == 1
+    assert settings["transitions"]["release"] == "001"
     spent = {step: Fraction(share) for step, share in settings["budget_shares"].items()}
-    assert Fraction(24, 100) < spent["moves"] <= Fraction(1, 4)
+    assert Fraction(24, 100) < spent["transitions"] <= Fraction(1, 4)
     assert sum(spent.values()) <= 1
     told = " ".join(panel.release(2).statement.unprotected)
     assert "the same identifier in this wave and in the previous one" in told

@@ -22,18 +22,13 @@ import hushtable as ht
 from hushtable.cli.ending import Stopped, listen, own_notes, stopped, warn
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.plain import REFUSED, WRONG_USAGE
-from hushtable.errors import (
-    HushtableError,
-    HushtableWarning,
-    InternalError,
-    ParameterError,
-)
+from hushtable.errors import HushtableError, HushtableWarning, InternalError, ParameterError
 
 COMMANDS = {
     **{name: name for name in ("methods", "demo")},
     **dict.fromkeys(("show", "query", "export"), "release"),
     **{name: name for name in ("evaluate", "compare")},
-    **dict.fromkeys(("workbench", "serve"), "web"),
+    **dict.fromkeys(("workbench", "serve", "explore"), "web"),
     **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},
     **{name: name for name in ("ledger", "dossier", "linked", "series")},
 }

@@ -1,10 +1,15 @@
-"""``hushtable demo``: all steps on the embedded sample, from schema to evaluation report."""
+"""``hushtable demo``: all steps on the embedded sample, from the promise to an attack."""
 
 from __future__ import annotations
 
+import secrets
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.table import Table
@@ -13,9 +18,13 @@ from rich.text import Text
 import hushtable as ht
 from hushtable.cli.options import AsJson
 from hushtable.cli.plain import print_json
-from hushtable.cli.screen import bar_for_each_part, console, one_bar
+from hushtable.cli.screen import console, one_bar
 from hushtable.errors import ReleaseError
 from hushtable.extras import require
+from hushtable.files import svg
+from hushtable.files.writing import write_whole
+from hushtable.query.answers.questions import literal
+from hushtable.web.explorer_page import explorer_page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,25 +37,26 @@ QUESTIONS = (
 )
 MEANS = (("age", "smoker = 'yes'"), ("age", "diagnosis = 'fracture'"))
 
+_ATTACKED_ROWS, _ROUNDS = 1000, 30
+
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="New folder for the results.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish the embedded sample, query the release, and write an evaluation report."""
-    require("eval", "the demo, which writes an evaluation report,")
+    """Publish the embedded sample, query the release, and attack it."""
+    require("publish", "the demo, which publishes a table,")
     folder = _fresh_folder(out)
     console.quiet = as_json  # JSON is printed at the end
     schema, table = ht.sample_schema(), ht.sample()
     method = ht.Quilt(epsilon=1, delta="1e-6")
     _say(
-        1,
-        f"The private table: {table.num_rows:,} generated visits to a clinic; "
-        f"public schema with {', '.join(schema.attributes)}.",
+        "A private table",
+        f"{table.num_rows:,} visits to a clinic, generated for this demo. Its public schema lists "
+        f"the columns and their possible values: {', '.join(schema.attributes)}.",
     )
-    _say(2, "The promise, before any data is read:")
-    for promise in method.guarantee(schema):
-        console.print(f"   {promise.explain()}")
+    (promise,) = method.guarantee(schema)
+    _say("The promise, computed before any data is read", promise.explain())
     folder.mkdir(parents=True)
     ledger = ht.Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")
@@ -54,34 +64,63 @@ def demo(
         release = ht.publish(
             table, schema, method, out=folder / "release", ledger=ledger, progress=progress
         )
-    _say(3, f"Charged to the ledger, then published. Left: {ledger.left().in_words()}")
-    _say(4, "Queries of the release (the truth is shown because the sample is generated):")
-    answers = _answers(release)
-    console.print(_beside_the_truth(answers, table))
-    page = _page(release, table, folder / "report.html")
     _say(
-        5,
-        f"The release is in {release.folder} "
-        f"(read {release.folder / 'STATEMENT.md'}), next to the ledger and the schema.",
+        "The charge",
+        "The ledger of this table allows epsilon 2. The release was charged before the data was "
+        f"read. Left: {ledger.left().in_words()}",
     )
-    _say(6, f"Evaluation report: open {page}")
+    answers = _answers(release)
+    _say(
+        "Answers with 95% intervals",
+        "The release answers these questions without the private table. The truth is shown because "
+        "the table is generated.",
+    )
+    shown, n_inside = _beside_the_truth(answers, table)
+    console.print(shown)
+    console.print(f"   {n_inside} of {len(answers)} intervals contain the truth.\n")
+    with one_bar("attacking") as progress:
+        progress("attacking", 0.0)
+        quick = replace(method, particles=1000)  # for the rows; the noisy tables are the same
+        n_right = _attack(table.slice(0, _ATTACKED_ROWS), schema, quick, progress)
+    _say(
+        "What an attacker can learn",
+        f"An attacker knows all rows of a table of {_ATTACKED_ROWS:,} except one, and all values "
+        "of that person. A coin decides whether the person is in the table; the attacker sees the "
+        f"release and guesses. In {_ROUNDS} releases the guess was right {n_right} times. Tossing "
+        f"a coin is right {_ROUNDS // 2} times on average, and exact counts in place of noisy "
+        f"ones would give the person away {_ROUNDS} times. What the release does tell is what "
+        "groups have in common, as in the answers above.",
+    )
+    write_whole(folder / "answer.svg", _picture(release, promise))
+    page = folder / "explore.html"
+    with one_bar("computing answers") as progress:
+        write_whole(page, explorer_page(release, progress))
+    _say(
+        "Look around",
+        f"Read {release.folder / 'STATEMENT.md'}, ask with hushtable query {release.folder} "
+        f"--mean age --by diagnosis, and open this page in a browser: {page}",
+    )
     if as_json:
-        told = {question: answer.to_dict() for question, answer in answers.items()}
-        print_json({"release": str(release.folder), "page": str(page), "answers": told})
+        told: dict[str, Any] = {q: answer.to_dict() for q, answer in answers.items()}
+        attack = {"rounds": _ROUNDS, "right": n_right}
+        print_json(
+            {"release": str(release.folder), "page": str(page), "answers": told, "attack": attack}
+        )
 
 
 def _answers(release: ht.Release) -> dict[str, ht.Estimate]:
     counts = {f"count(*) where {where}": release.count(where) for where in QUESTIONS}
     return counts | {
-        f"avg({column}) where {where}": cast("ht.Estimate", release.mean(column, where=where))
+        f"avg({column}) where {where}": cast("ht.Estimate", release.mean(column, where))
         for column, where in MEANS
     }
 
 
-def _beside_the_truth(answers: Mapping[str, ht.Estimate], private: pa.Table) -> Table:
+def _beside_the_truth(answers: Mapping[str, ht.Estimate], private: pa.Table) -> tuple[Table, int]:
+    """Return a table of answers and truth, and the number of intervals that contain the truth."""
     import duckdb  # noqa: PLC0415 - slow to import
 
-    shown = Table(box=None, header_style="bold")
+    shown, n_inside = Table(box=None, header_style="bold", padding=(0, 1, 0, 2)), 0
     shown.add_column("question", max_width=44)
     for name in ("estimate", "95% interval", "truth"):
         shown.add_column(name, justify="right", no_wrap=True)
@@ -92,23 +131,63 @@ def _beside_the_truth(answers: Mapping[str, ht.Estimate], private: pa.Table) -> 
         form = ",.0f" if what == "count(*)" else ".2f"
         interval = f"{answer.low:{form}} to {answer.high:{form}}"
         shown.add_row(question, f"{answer.value:{form}}", interval, f"{truth:{form}}")
-    return shown
+        n_inside += answer.low <= truth <= answer.high
+    return shown, n_inside
 
 
-def _page(release: ht.Release, private: pa.Table, page: Path) -> Path:
-    """Write a report that compares the release with the private table."""
-    from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415 - slow to import
+def _attack(table: pa.Table, schema: ht.Schema, method: ht.Method, progress: Any) -> int:
+    """Return how often a guess whether a known person is in the table is right.
 
-    with bar_for_each_part() as progress:
-        found = evaluate(
-            release, private, n_draws=1, n_repeats=1, hold_back=False, progress=progress
-        )
-    found.write_html(page)
-    return page
+    The attacker compares counts of the person's values, and of pairs of them, with the counts of
+    everybody else, and weights them by their precision.
+    """
+    import duckdb  # noqa: PLC0415 - slow to import
+
+    person, rest = table.slice(0, 1), table.slice(1)
+    one = [
+        f"{name} IS NULL" if value is None else f"{name} = {literal(value)}"
+        for name, (value,) in person.select(list(schema.attributes)).to_pydict().items()
+    ]
+    clauses = [*one, *(" AND ".join(pair) for pair in combinations(one, 2))]
+    relation = duckdb.from_arrow(rest)
+    others = [relation.filter(clause).count("*").fetchall()[0][0] for clause in clauses]
+    n_right = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(_ROUNDS):
+            is_in = bool(secrets.randbits(1))
+            release = ht.publish(
+                table if is_in else rest, schema, method, out=Path(folder) / str(number)
+            )
+            score = 0.0
+            for clause, known in zip(clauses, others, strict=True):
+                found = release.count(clause)
+                score += (found.value - known - 0.5) / (found.high - found.low) ** 2
+            n_right += (score > 0) == is_in
+            progress("attacking", (number + 1) / _ROUNDS)
+    return n_right
 
 
-def _say(number: int, text: str) -> None:
-    console.print(Text.assemble((f"{number}.", "bold"), f" {text}"), soft_wrap=True)
+def _picture(release: ht.Release, promise: ht.Guarantee) -> str:
+    """Draw an answer with its intervals, and the promise beside it."""
+    drawn = release.mean("age", by="diagnosis").plot().svg
+    chart = drawn[drawn.index("</style>") + len("</style>") : drawn.rindex("</svg>")]
+    left = 740
+    lines = [
+        ("The promise", "strong"),
+        *((line, "") for line in wrap(promise.explain(), 44)),
+        ("", ""),
+        ("Published with quilt, from 12,000 visits", "soft"),
+        ("to a clinic (generated).", "soft"),
+    ]
+    beside = [svg.text(left, 20 + 19 * n, text, kind) for n, (text, kind) in enumerate(lines)]
+    return svg.document(1090, max(250, 30 + 19 * len(lines)), [chart, *beside])
+
+
+def _say(title: str, text: str) -> None:
+    console.print(Text(title, "bold"))
+    for line in wrap(text, min(console.width, 100) - 3):
+        console.print(f"   {line}", soft_wrap=True)
+    console.print()
 
 
 def _fresh_folder(out: Path | None) -> Path:

@@ -102,11 +102,11 @@ def _plan_command(kind: type[Linked]) -> Callable[..., None]:
 
         made = method.plan(LinkedSchema.load(schema))
         forecast = made.forecast(rows)
-        hollow = made.uninformative(SUPPOSED_ROWS if rows is None else rows)
+        uninformative = made.uninformative(SUPPOSED_ROWS if rows is None else rows)
         if as_json:
-            print_json({**as_plain(made, forecast), "hollow": hollow})
+            print_json({**as_plain(made, forecast), "uninformative": uninformative})
         else:
-            show_plan(made, forecast, hollow)
+            show_plan(made, forecast, uninformative)
 
     plan.__doc__ = "Show promise, budget and expected error of all tables; reads no data."
     return plan

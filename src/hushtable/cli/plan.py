@@ -88,18 +88,18 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         made = method.plan(public)
         known = public.expected_rows(rows)
         forecast = made.forecast(known)
-        hollow = made.uninformative(SUPPOSED_ROWS if known is None else known)
+        uninformative = made.uninformative(SUPPOSED_ROWS if known is None else known)
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         found = _dry_run(method, public, known, like) if dry_run or like else None
         if as_json:
-            content = {**as_plain(made, forecast), "hollow": hollow}
+            content = {**as_plain(made, forecast), "uninformative": uninformative}
             if found is not None:
                 content["dry_run"] = found.to_dict()
             print_json(content | error_curve.plan_to_dict(curve, answer))
             return
-        show_plan(made, forecast, hollow)
+        show_plan(made, forecast, uninformative)
         error_curve.show_plan(console, curve, answer)
         if found is not None:
             _show_dry_run(found)
@@ -148,7 +148,7 @@ def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
     }
 
 
-def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
+def show_plan(made: Plan[Any], forecast: ht.Forecast, uninformative: str) -> None:
     """Print the promises, the budget split and the forecast."""
     console.print("Promise", style="bold")
     for promise in made.guarantees:
@@ -161,8 +161,8 @@ def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
             table.add_row(step, f"{float(share):g}")
         console.print(table)
     show_forecast(forecast)
-    if hollow:
-        console.print(f"  publish will refuse this plan: {hollow}")
+    if uninformative:
+        console.print(f"  publish will refuse this plan: {uninformative}")
 
 
 def show_forecast(forecast: ht.Forecast) -> None:

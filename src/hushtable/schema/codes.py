@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
-from hushtable.schema import (
-    Boolean,
-    Categorical,
-    Column,
-    Decimal,
-    Numeric,
-    Schema,
-    Value,
-)
+from hushtable.schema import Boolean, Categorical, Column, Decimal, Numeric, Schema, Value
 from hushtable.schema.recoding import Recoding
 
 UNKNOWN = -1

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
 
-LEAST_PACE, MOST_PACE = 1e-5, 256.0
+LEAST_RATE, MOST_RATE = 1e-5, 256.0
 """Range of the search for the drift rate: from five replaced rows in a million to far above chance.
 
 If all rows are replaced by similar ones it is 2; real change gives more."""
@@ -40,7 +40,7 @@ ABOVE = float(np.exp(np.log(UNSURE) ** 2 / 2))
 """Ratio of the prior mean of the drift rate to the assumed one."""
 
 _ANY = 30.0  # prior standard deviation of the row-count step variance, as a factor
-_N_PACES = 240
+_N_RATES = 240
 _PASSING = np.linspace(0.0, 1.0, 9)  # candidate shares of a change that do not last
 _UNSURE_PART = 0.25  # prior standard deviation of that share
 _RISING = np.array([0.0, 0.25, 0.5, 0.75, 0.9])  # candidate shares of lasting change that repeat
@@ -56,14 +56,14 @@ class DriftRate:
     rising: float = 0.0  # variance of a step that is the same at each wave
 
     @property
-    def apart(self) -> float:
+    def difference(self) -> float:
         """Variance of the difference between a wave and the next."""
         return self.lasting + self.rising + 2 * self.passing
 
     @classmethod
-    def most(cls, paces: Iterable[DriftRate]) -> DriftRate:
+    def most(cls, rates: Iterable[DriftRate]) -> DriftRate:
         """Return the maximum of each component."""
-        several = list(paces)
+        several = list(rates)
         return cls(
             max(one.lasting for one in several),
             max(one.passing for one in several),
@@ -171,7 +171,7 @@ def total_step(totals: Sequence[WaveCounts]) -> float:
     """
     ordered = sorted(totals, key=lambda one: one.wave)
     rows = max(1.0, float(np.mean([one.counts[0] for one in ordered])))
-    found = rows * np.geomspace(1e-6, 1e6, _N_PACES)
+    found = rows * np.geomspace(1e-6, 1e6, _N_RATES)
     likely = -0.5 * (np.log(found / rows) / np.log(_ANY)) ** 2
     none = np.zeros(len(found))
     likely += _log_likelihoods(ordered, (found, none, none), np.ones(1))
@@ -257,19 +257,19 @@ def estimate_drift_rate(
     several = [sorted(table, key=lambda one: one.wave) for table in series if len(table) > 1]
     if not several:
         return DriftRate(supposed)
-    apart, part, keeps = (
+    change, part, keeps = (
         one.ravel()
         for one in np.meshgrid(
-            np.geomspace(LEAST_PACE, MOST_PACE, _N_PACES),
+            np.geomspace(LEAST_RATE, MOST_RATE, _N_RATES),
             _PASSING,
             _RISING if may_rise else _RISING[:1],
         )
     )
-    lasting, passing = np.maximum((1 - part) * (1 - keeps) * apart, LEAST_PACE), part * apart / 2
-    rising = (1 - part) * keeps * apart
-    found = -0.5 * (np.log(apart / supposed) / np.log(UNSURE)) ** 2
+    lasting, passing = np.maximum((1 - part) * (1 - keeps) * change, LEAST_RATE), part * change / 2
+    rising = (1 - part) * keeps * change
+    found = -0.5 * (np.log(change / supposed) / np.log(UNSURE)) ** 2
     # Redrawing all rows gives a passing part of 1; change beyond that is assumed to last.
-    found -= 0.5 * ((part - np.minimum(apart / 2, 2 / apart)) / _UNSURE_PART) ** 2
+    found -= 0.5 * ((part - np.minimum(change / 2, 2 / change)) / _UNSURE_PART) ** 2
     found += _NO_RISE * (keeps == 0)
     for table in several:
         found += weight * _log_likelihoods(table, (lasting, passing, rising), steps(table, total))
@@ -279,14 +279,14 @@ def estimate_drift_rate(
 
 
 def _log_likelihoods(
-    measured: Sequence[WaveCounts], paces: tuple[Floats, Floats, Floats], unit: Floats
+    measured: Sequence[WaveCounts], rates: tuple[Floats, Floats, Floats], unit: Floats
 ) -> Floats:
     """Return the log-likelihood of each drift rate (lasting, passing, rising), up to a constant.
 
     A steady step is one unknown per count and is integrated out: the filter is applied to time as
     well, and its innovations are regressed on those of time.
     """
-    lasting, passing, rising = (np.outer(pace, unit) for pace in paces)
+    lasting, passing, rising = (np.outer(rate, unit) for rate in rates)
     first = measured[0].state_of_walk(passing)
     counts, variances = np.broadcast_to(first.counts, lasting.shape), first.variances
     times, both, squares = (np.zeros(lasting.shape) for _ in range(3))

@@ -29,7 +29,7 @@ from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import Predicate, parse
-from hushtable.series.drift import CountPath, DriftRate
+from hushtable.series.drift import CountPath
 from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
@@ -119,7 +119,7 @@ class SeriesAnswers:
             privacy_std=std,
             model_std=0.0,
             what=what,
-            notes=(note.format(in_words(told), rest, min(1.0, self._pace(where).apart / 2)),),
+            notes=(note.format(in_words(told), rest, self._change_per_wave(where)),),
         )
 
     def _path(self, where: str) -> tuple[CountPath, tuple[int, ...]]:
@@ -174,15 +174,17 @@ class SeriesAnswers:
         # A covariance is at most the product of the deviations.
         return _WaveAnswer(value, std, model_std, min(with_total, std * math.sqrt(variance)))
 
-    def _pace(self, where: str) -> DriftRate:
-        return self.waves.pace(parse(where, self.schema).columns)
+    def _change_per_wave(self, where: str) -> float:
+        """Return the estimated share of the rows that changes from a wave to the next."""
+        rate = self.waves.drift_rate(parse(where, self.schema).columns)
+        return min(1.0, rate.difference / 2)
 
     def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> list[float]:
         """Return the variances of lasting, passing and rising changes, for the average count."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
-        moves = self.waves.moves(self.waves.pace(predicate.columns), np.array([share]))
+        moves = self.waves.moves(self.waves.drift_rate(predicate.columns), np.array([share]))
         return [float(variance[0]) for variance in moves]
 
     @cached_property

@@ -298,7 +298,7 @@ def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
     return found
 
 
-PERSONS, MOVES = "persons", "moves"
+PERSONS, TRANSITIONS = "persons", "transitions"
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class PreviousWave:
     release: Release  # its release, or its last correction
 
     def people(self, schema: Schema) -> FollowedRows:
-        """Return its rows with their synthetic persons."""
+        """Return the rows of this wave with their synthetic persons."""
         codes = StoredPrior.read("the wave before", self.release.folder).codes(schema)
         return FollowedRows(persons_of(self.release), codes)
 
@@ -325,10 +325,10 @@ def persons_of(release: Release) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def moves_of(release: Release) -> list[TransitionCounts]:
     """Return the noisy tables of transitions into a wave; none for the first."""
-    told = release.statement.estimator.get(MOVES)
+    told = release.statement.estimator.get(TRANSITIONS)
     if told is None:
         return []
-    counts, found, start = as_numpy(release.table(MOVES).column("count")), [], 0
+    counts, found, start = as_numpy(release.table(TRANSITIONS).column("count")), [], 0
     for table in told["tables"]:
         size = table["size"]
         part = counts[start : start + size * size].reshape(size, size)
@@ -445,7 +445,7 @@ class PanelPlan(Plan[SealedWaves]):
         made = self.quilt.released(quilt, budget, pa.table(written))
         tables = {**made.tables, PERSONS: pa.table({"person": numbers(people.persons)})}
         if moves:
-            tables[MOVES] = below_each_other([move.counts for move in moves])
+            tables[TRANSITIONS] = below_each_other([move.counts for move in moves])
         return replace(made, tables=tables, settings=self._settings(made.settings, moves))
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[TransitionCounts]:
@@ -478,7 +478,7 @@ class PanelPlan(Plan[SealedWaves]):
             step: str((1 - self._share) * Fraction(share))
             for step, share in of_quilt["budget_shares"].items()
         }
-        spent[MOVES] = str(self._share * share_of_moves(len(moves)) * len(moves))
+        spent[TRANSITIONS] = str(self._share * share_of_moves(len(moves)) * len(moves))
         notes = [
             *of_quilt["notes"],
             f"These are shares of {float(1 - self._share):g} of the budget; "
@@ -501,7 +501,7 @@ class PanelPlan(Plan[SealedWaves]):
                 for move in moves
             ],
         }
-        return {**of_quilt, "budget_shares": spent, "notes": notes, MOVES: told}
+        return {**of_quilt, "budget_shares": spent, "notes": notes, TRANSITIONS: told}
 
 
 def _buckets(quilt: FitState) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:

@@ -23,10 +23,10 @@ from hushtable.numeric import NORMAL
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.ledger.budget import RHO_GRID, Budget, LedgerCap
-from hushtable.privacy.rational import as_rational
+from hushtable.privacy.rational import as_rational, bisect_exact
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import PREVIOUS
-from hushtable.series.drift import CountPath as Walk
+from hushtable.series.drift import CountPath
 
 MOST_FIRST, WAVES_FOR_ONE = 6, 4
 """Share of the first wave, in shares of another one: one per four waves, from one to six.
@@ -200,7 +200,7 @@ class SeriesPlan:
         variances = np.array([self._variance(place, schema, rows, share) for place in _places(n)])
         variances = np.interp(np.arange(1, n + 1), _places(n), variances)
         step = 2 * self.change * rows * share * (1 - share) + 1.0
-        walk = Walk.of(range(1, n + 1), np.zeros(n), variances, step)
+        walk = CountPath.of(range(1, n + 1), np.zeros(n), variances, step)
         last = np.eye(n)[-1]
         change = last - np.eye(n)[-2] if n > 1 else None
         slope = slope_weights(walk.waves) if n > 2 else None
@@ -337,23 +337,19 @@ def _places(n: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
-    """Return the largest epsilon, with six decimals, whose method spends at most this rho.
-
-    It is at most `most`.
+    """Return the largest epsilon up to `most`, with six decimals, that spends at most this rho.
 
     The ledger rounds its cost up, so one step of the ledger's grid is left free.
     """
     room = rho - Fraction(1, RHO_GRID)
-    low, high = 0, math.floor(most * _EPSILON_GRID)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if concentrated_share(Fraction(middle, _EPSILON_GRID), delta) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    if not low:
+    steps = bisect_exact(
+        lambda steps: concentrated_share(Fraction(steps, _EPSILON_GRID), delta) <= room,
+        0,
+        math.floor(most * _EPSILON_GRID) + 1,
+    )
+    if not steps:
         raise ParameterError(
             "the budget is too small for this number of waves: the share of one would be below "
             "epsilon 1e-6. Plan fewer waves, or increase epsilon."
         )
-    return Fraction(low, _EPSILON_GRID)
+    return Fraction(steps, _EPSILON_GRID)

@@ -61,7 +61,7 @@ def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction)
     Selections and the number of rows cost their stated shares of the release's rho.
     """
     tables = [(rows_per_unit**2, t["parameter"]) for t in settings["tables"] if "earlier" not in t]
-    tables += [(1, t["parameter"]) for t in settings.get("moves", {"tables": []})["tables"]]
+    tables += [(1, t["parameter"]) for t in settings.get("transitions", {"tables": []})["tables"]]
     said = settings["budget_shares"]
     beside = sum(as_rational(said.get(step, 0), name=step) for step in _BESIDE_TABLES)
     of_tables = (n / (2 * as_rational(variance, name="parameter")) for n, variance in tables)
@@ -191,8 +191,8 @@ class Series:
             undo.callback(scratch.close)
             part = scratch.folder / "series"
             (part / WAVES).mkdir(parents=True)
-            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8")
-            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8")
+            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8", newline="")
+            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8", newline="")
             Ledger.create(
                 part / LEDGER,
                 epsilon=plan.epsilon,

@@ -25,7 +25,7 @@ from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import parse
 from hushtable.release.release import Release
 from hushtable.schema import Column, Schema
-from hushtable.series.panel import MOVES, moves_of, n_staying, persons_of
+from hushtable.series.panel import TRANSITIONS, moves_of, n_staying, persons_of
 from hushtable.series.waves import in_words
 
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations
@@ -167,7 +167,7 @@ class PanelAnswers:
         """Return the transitions from a wave to the next one."""
         found = {}
         for number, release in self._releases.items():
-            told = release.statement.estimator.get(MOVES)
+            told = release.statement.estimator.get(TRANSITIONS)
             if told is not None:
                 found[told["since"]] = number
         if since not in found:
@@ -175,7 +175,7 @@ class PanelAnswers:
             raise ParameterError(f"people were not followed from wave {since}, but from {there}.")
         to = self._releases[found[since]]
         own = self._releases.get(since)
-        replaced = own is None or own.folder.name != to.statement.estimator[MOVES]["release"]
+        replaced = own is None or own.folder.name != to.statement.estimator[TRANSITIONS]["release"]
         return _Moves(found[since], to, replaced=replaced)
 
 

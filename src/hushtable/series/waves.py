@@ -103,7 +103,7 @@ class TableLayout:
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> TableLayout:
-        """Read it from the settings of a release."""
+        """Read a layout from the settings of a release."""
         places = tuple(None if cells is None else tuple(cells) for cells in settings["cells"])
         return cls(tuple(settings["columns"]), places, tuple(settings["shape"]))
 
@@ -117,7 +117,7 @@ class Wave:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of its statement, which has those of all files."""
+        """Digest of the wave's statement, which contains the digests of all its files."""
         return sha256_of(self.release.folder / STATEMENT)
 
     @property
@@ -236,26 +236,28 @@ class Waves:
         return found
 
     @cached_property
-    def paces(self) -> dict[str, DriftRate]:
+    def drift_rates(self) -> dict[str, DriftRate]:
         """Drift rate of counts by each column, estimated from its buckets.
 
         The rate of all columns together is the prior of each.
         """
         return {
             name: estimate_drift_rate(
-                [self._seen(name, spans=False)], self.total, supposed=self._together.apart
+                [self._seen(name, spans=False)],
+                self.total,
+                supposed=self._overall_drift_rate.difference,
             )
             for name in self.first.columns
         }
 
     @cached_property
-    def _together(self) -> DriftRate:
+    def _overall_drift_rate(self) -> DriftRate:
         """Drift rate of counts by all columns together."""
         seen = [self._seen(name, spans=False) for name in self.first.columns]
         return estimate_drift_rate(seen, self.total, supposed=self.supposed)
 
     @cached_property
-    def paces_of_spans(self) -> dict[str, DriftRate]:
+    def drift_rates_of_ranges(self) -> dict[str, DriftRate]:
         """Drift rate of counts of sets of values of each column.
 
         Neighbors of an ordered column move together, so a range moves more than each of its values.
@@ -266,19 +268,19 @@ class Waves:
             found[name] = estimate_drift_rate(
                 [self._seen(name, spans=False)],
                 self.total,
-                supposed=self._together.apart,
+                supposed=self._overall_drift_rate.difference,
                 may_rise=True,
             )
             seen = self._seen(name, spans=True) if column.is_line else []
             if seen and len(seen[0].counts):
-                pace = estimate_drift_rate(
+                rate = estimate_drift_rate(
                     [seen],
                     self.total,
-                    supposed=found[name].apart / ABOVE,
+                    supposed=found[name].difference / ABOVE,
                     weight=min(1.0, _SPANS / len(seen[0].counts)),
                     may_rise=True,
                 )
-                found[name] = DriftRate.most([found[name], pace])
+                found[name] = DriftRate.most([found[name], rate])
         return found
 
     def _seen(self, name: str, *, spans: bool) -> list[WaveCounts]:
@@ -292,17 +294,17 @@ class Waves:
         ]
         return [one.divided(size) for one, size in zip(measured, self.sizes, strict=True)]
 
-    def pace(self, columns: Iterable[str]) -> DriftRate:
+    def drift_rate(self, columns: Iterable[str]) -> DriftRate:
         """Return the drift rate of a count by some columns: the largest of theirs."""
-        return _most(self.paces_of_spans, columns)
+        return _most(self.drift_rates_of_ranges, columns)
 
-    def moves(self, pace: DriftRate, shares: Floats) -> tuple[Floats, Floats, Floats]:
+    def moves(self, rate: DriftRate, shares: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the variances of lasting, passing and rising changes at a wave of average size.
 
-        They are for counts with these shares of a constant number of rows.
+        They are for counts of these shares of the rows, whose number is assumed to be constant.
         """
         unit = self.total * shares * (1 - shares) + 1.0
-        return pace.lasting * unit, pace.passing * unit, pace.rising * unit
+        return rate.lasting * unit, rate.passing * unit, rate.rising * unit
 
     def brought_to(self, number: int) -> EarlierEstimates:
         """Project all measurements to another wave, with the size of the wave nearest to it."""
@@ -313,7 +315,7 @@ class Waves:
         resized = gaps[nearest] * self._total_step / self.total**2
         for cells, measured in self.tables.items():
             shares = shares_of(measured, self.total)
-            lasting, passing, _ = self.moves(_most(self.paces, cells.columns), shares)
+            lasting, passing, _ = self.moves(_most(self.drift_rates, cells.columns), shares)
             state = known_at(number, measured, lasting, passing).moved(passing / size)
             gains = gains_at(number, measured, lasting, passing)
             unsure = self._of_sizes(measured, gains, nearest, shares * self.total)
@@ -370,7 +372,7 @@ class EarlierWaves(Prior):
 
     @property
     def sha256(self) -> str:  # type: ignore[override]
-        """One digest of all their statements."""
+        """Digest of the statements of all waves together."""
         digests = "\n".join(wave.digest for wave in self.waves.waves)
         return hashlib.sha256(digests.encode()).hexdigest()
 
@@ -395,8 +397,8 @@ class EarlierWaves(Prior):
         return self.waves.brought_to(self.number)
 
 
-def _most(paces: Mapping[str, DriftRate], columns: Iterable[str]) -> DriftRate:
-    return DriftRate.most([paces[name] for name in columns] or paces.values())
+def _most(rates: Mapping[str, DriftRate], columns: Iterable[str]) -> DriftRate:
+    return DriftRate.most([rates[name] for name in columns] or rates.values())
 
 
 def in_words(numbers: Iterable[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.release.release import Release
@@ -186,6 +188,44 @@ def listen(host: str, port: int) -> socket.socket:
     return held
 
 
+REQUEST_SECONDS = 20.0  # until the headers of a request are complete
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP that closes connections whose request stays incomplete; uvicorn waits forever."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start to wait for the first request."""
+        super().connection_made(transport)
+        self._wait_for_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle a part of a request, and continue to wait unless it is complete."""
+        super().data_received(data)
+        self._wait_for_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait_for_request(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+        elif self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self._close_if_waiting)
+
+    def _close_if_waiting(self) -> None:
+        self._timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+
 def run(
     app: ASGIApp, held: socket.socket, *, root_path: str = "", ready: Callable[[], None]
 ) -> None:
@@ -209,6 +249,7 @@ def run(
         log_level="error",
         server_header=False,
         ws="none",
+        http=ImpatientProtocol,
         timeout_graceful_shutdown=5,
         lifespan="on",
     )

@@ -25,18 +25,19 @@ from hushtable.errors import ParameterError, PredicateError
 from hushtable.files.rows import no_formula
 from hushtable.files.writing import Scratch
 from hushtable.query.answers import Estimate
-from hushtable.query.answers.table import EstimateTable
 from hushtable.query.where.syntax import syntax_tree
 from hushtable.release.release import SEEDED_MARK, Release
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.calendar import CalendarColumn
 from hushtable.schema.categorical import Boolean
 from hushtable.web import words
+from hushtable.web.answer_pool import AnswerPool, TooSlow
 
 MAX_CELLS = 200
 """Maximum number of cells of a grouped answer; more would be slow and hard to read."""
 
 MAX_CLAUSE = 2000
+MAX_CONDITIONS = 500
 FIGURES = ("mean", "median")
 """Statistics of a numeric column."""
 
@@ -111,6 +112,8 @@ class PageQuestion:
                 "a regression cannot be combined with a mean, a median or groups; remove them. For "
                 "groups, write C(column) in the formula."
             )
+        if len(pairs) > MAX_CONDITIONS:
+            problems.append(f"there are more than {MAX_CONDITIONS} conditions; choose fewer.")
         if len(by) > 2:
             problems.append("there are more than two columns to group by; choose at most two.")
         ParameterError.raise_if_any(problems)
@@ -373,93 +376,87 @@ def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
     return [*map(no_formula, labels), no_formula(clause), *figures, estimate.support]
 
 
-def _size(found: Estimate | EstimateTable) -> int:
-    return len(found) if isinstance(found, EstimateTable) else 1
+def _size(found: PageAnswer | TooSlow) -> int:
+    return 1 + len(found.cells) if isinstance(found, PageAnswer) else 1
 
 
 def _or_none(clause: str) -> str | None:
     return None if clause == EVERYTHING else clause
 
 
+def answer_question(release: Release, question: PageQuestion) -> PageAnswer:
+    """Answer a query."""
+    clause = question.clause(release.schema)
+    if question.regress:
+        table = release.regression(question.regress, _or_none(clause), logistic=question.logistic)
+        terms = (
+            AnswerCell((ValueGroup(str(term), ""),), clause, found) for (term,), found in table
+        )
+        return PageAnswer(question, clause, release.count(clause), tuple(terms))
+    whole = _figure(release, question, clause)
+    return PageAnswer(question, clause, whole, _cells(release, question, clause))
+
+
+def _figure(release: Release, question: PageQuestion, clause: str, by: tuple[str, ...] = ()) -> Any:
+    if question.figure:
+        return getattr(release, question.figure)(question.of, _or_none(clause), by=by)
+    return release.count(_or_none(clause), by=by) if by else release.count(clause)
+
+
+def _cells(release: Release, question: PageQuestion, clause: str) -> tuple[AnswerCell, ...]:
+    """Answer for each group: all at once if each is a single value, else individually."""
+    cells = question.cells(release.schema) if question.by else []
+    if cells and question.lists_values(release.schema):
+        found = _figure(release, question, clause, question.by).estimates
+    else:
+        found = [_figure(release, question, one) for _, one in cells]
+    return tuple(AnswerCell(*cell, estimate) for cell, estimate in zip(cells, found, strict=True))
+
+
 class AnswerCache:
-    """Answers of a release, computed once per query."""
+    """Answers of a release, computed once per query, in other processes."""
 
     def __init__(self, release: Release) -> None:
         self.release = release
         self.schema = release.schema
-        self._known: OrderedDict[tuple[Any, ...], Estimate | EstimateTable] = OrderedDict()
+        self._pool = AnswerPool(release.folder, answer_question)
+        self._known: OrderedDict[PageQuestion, PageAnswer | TooSlow] = OrderedDict()
         self._n_known = 0
         self._memory = threading.Lock()
-        self._asking = threading.Lock()  # estimators are not thread-safe
+        self._exporting = threading.Lock()
         self._rows: Scratch | None = None
 
     def ask(self, question: PageQuestion) -> PageAnswer:
         """Answer a query."""
-        clause = question.clause(self.schema)
-        if question.regress:
-            return PageAnswer(question, clause, self.count(clause), self._terms(question, clause))
-        whole = self._figure(question, clause)
-        return PageAnswer(question, clause, whole, self._cells(question, clause))
+        with self._memory:
+            found = self._known.get(question)
+            if found is not None:
+                self._known.move_to_end(question)
+        if found is None:
+            try:
+                found = self._pool.ask(question)
+            except TooSlow as error:  # it would be again
+                found = error
+            self._keep(question, found)
+        if isinstance(found, TooSlow):
+            raise found
+        return found
+
+    def _keep(self, question: PageQuestion, found: PageAnswer | TooSlow) -> None:
+        with self._memory:
+            if question not in self._known:
+                self._n_known += _size(found)
+            self._known[question] = found
+            while self._n_known > _REMEMBERED:
+                self._n_known -= _size(self._known.popitem(last=False)[1])
 
     def distribution(self, name: str) -> tuple[AnswerCell, ...]:
         """Count every group of a column."""
-        return self._cells(PageQuestion(by=(name,)), EVERYTHING)
-
-    def count(self, clause: str) -> Estimate:
-        """Estimate the number of rows that satisfy a clause."""
-        found: Estimate = self._asked("count", clause)
-        return found
-
-    def _figure(self, question: PageQuestion, clause: str) -> Estimate:
-        if question.figure:
-            found: Estimate = self._asked(question.figure, question.of, _or_none(clause))
-            return found
-        return self.count(clause)
-
-    def _cells(self, question: PageQuestion, clause: str) -> tuple[AnswerCell, ...]:
-        """Answer for each group: all at once if each is a single value, else individually."""
-        cells = question.cells(self.schema) if question.by else []
-        if not cells or not question.lists_values(self.schema):
-            return tuple(
-                AnswerCell(parts, one, self._figure(question, one)) for parts, one in cells
-            )
-        if question.figure:
-            table = self._asked(question.figure, question.of, _or_none(clause), by=question.by)
-        else:
-            table = self._asked("count", _or_none(clause), by=question.by)
-        return tuple(
-            AnswerCell(parts, one, estimate)
-            for (parts, one), estimate in zip(cells, table.estimates, strict=True)
-        )
-
-    def _terms(self, question: PageQuestion, clause: str) -> tuple[AnswerCell, ...]:
-        table = self._asked(
-            "regression", question.regress, _or_none(clause), logistic=question.logistic
-        )
-        return tuple(
-            AnswerCell((ValueGroup(str(term), ""),), clause, found) for (term,), found in table
-        )
-
-    def _asked(self, what: str, *about: Any, **more: Any) -> Any:
-        """Call a method of the release by name, with caching."""
-        key = (what, *about, *more.items())
-        with self._memory:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        with self._asking:
-            found = getattr(self.release, what)(*about, **more)
-        with self._memory:
-            if key not in self._known:
-                self._n_known += _size(found)
-            self._known[key] = found
-            while self._n_known > _REMEMBERED:
-                self._n_known -= _size(self._known.popitem(last=False)[1])
-        return found
+        return self.ask(PageQuestion(by=(name,))).cells
 
     def rows_file(self, suffix: str) -> Path:
         """Return the path of a temporary file with the rows, which is written at first use."""
-        with self._asking:
+        with self._exporting:  # estimators are not thread-safe
             if self._rows is None:
                 import tempfile  # noqa: PLC0415 - rarely needed
 
@@ -471,7 +468,8 @@ class AnswerCache:
             return path
 
     def close(self) -> None:
-        """Delete the files written for downloads."""
+        """End the workers, and delete the files written for downloads."""
+        self._pool.close()
         if self._rows is not None:
             self._rows.close()
             self._rows = None

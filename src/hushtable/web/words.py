@@ -6,6 +6,12 @@ clause or tree operation) are defined where they are raised.
 
 # --- security -------------------------------------------------------------------------------------
 
+TOO_SLOW = (
+    "the answer would take more than {seconds} seconds, so the query was canceled; ask for fewer "
+    "groups or conditions, or use hushtable query, which has no time limit."
+)
+BUSY = "other queries are running; ask again in a moment."
+WORKER_ENDED = "the query needed too much memory, or the page is being closed; ask for less."
 INTERNAL_ERROR = (
     "Internal error ({kind}). The error message is not shown because it may contain private values."
 )

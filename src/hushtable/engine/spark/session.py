@@ -154,6 +154,7 @@ def _literal_path(file: Path) -> str:
 def _require_fit_session(data: Data) -> None:
     """Raise an error, before the charge, if a session cannot keep the promise or do the work."""
     require_one_run(data)
+    require_silent_executors(data)
     require_hushtable(data)
 
 
@@ -169,6 +170,34 @@ def require_one_run(data: Data) -> None:
         raise ParameterError(
             "spark.speculation is on: of two copies of a task, each with its own noise, the "
             "quicker one would be published. Start the session with spark.speculation=false."
+        )
+
+
+SILENT_LOGGING = Path(__file__).with_name("log4j2-silent.properties")
+_LOGGERS = ("", "org.apache.spark.executor.Executor")  # the root, and that of failed tasks
+
+
+def require_silent_executors(data: Data) -> None:
+    """Raise an error if executors log: the messages of failed tasks may quote values.
+
+    Executors are asked for the levels of their loggers, since `spark.log.level` does not change
+    them. Those of a local session use the loggers of the driver, which every run silences.
+    """
+    spark = session_of(data)
+    context = spark.sparkContext
+    if context._jsc.sc().isLocal():
+        return
+    n_tasks = context.defaultParallelism
+    asked = spark.range(0, n_tasks, 1, n_tasks).selectExpr(
+        *(f"java_method('org.apache.logging.log4j.LogManager', 'getLogger', '{name}')"
+          for name in _LOGGERS)
+    )  # fmt: skip
+    if not all(":OFF " in logger for row in asked.collect() for logger in row):
+        raise ParameterError(
+            "executors log the messages of failed tasks, which may quote values. Copy "
+            f"{str(SILENT_LOGGING)!r} to the machines of the cluster, and start the session with "
+            "spark.executor.extraJavaOptions=-Dlog4j2.configurationFile=PATH, where PATH is the "
+            "copy."
         )
 
 

@@ -34,7 +34,7 @@ from hushtable.schema.recoding import Recoding
 
 @dataclass(frozen=True, kw_only=True)
 class Anonymity(Plain):
-    """k, l and t of a table; l and t by sensitive column."""
+    """k-anonymity of a table, and l-diversity and t-closeness of each sensitive column."""
 
     k: int
     l: Mapping[str, int]  # noqa: E741 - the standard name
@@ -53,7 +53,7 @@ def measure(
     schema: Schema | None = None,
     recode: Mapping[str, Recoding] | None = None,
 ) -> Anonymity:
-    """Measure k, and l and t of each sensitive column.
+    """Measure k-anonymity, and l-diversity and t-closeness of each sensitive column.
 
     Parameters
     ----------

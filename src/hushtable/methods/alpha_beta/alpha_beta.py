@@ -25,14 +25,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import DataError, ParameterError, Refused, TooLarge
-from hushtable.methods.base import (
-    CountError,
-    Forecast,
-    Method,
-    Plan,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
@@ -625,7 +618,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the sampling variances of the tuples: those of the table, and all others."""
+        """Return the expected error, from the sampling of the table's tuples and of all others."""
         schema, noise = self.schema, self.noise
         if not isinstance(noise, UniformInsertions) or self.method.views > 1:
             raise Refused(

@@ -145,7 +145,7 @@ class FrappPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the variances of rows that satisfy the question or may be replaced by such rows."""
+        """Return the expected error, from replaced rows and those that replace them."""
         rows = needed_rows(self.schema.expected_rows(rows))
         retention = float(self.method.retention)
         replaced = (1 - retention) * share

@@ -105,9 +105,8 @@ class InsertionEstimator(Estimator):
         # From the plan, not its guarantees: releases with an empty guarantee can still be read.
         self.noise = self.method.plan(self.schema).noise
         self.counted = "distinct tuples" if self.noise.copies == 1 else "rows"
-        self.gain = (
-            self.noise.alpha / self.noise.copies
-        )  # increase of the publication probability per row
+        # Increase of the publication probability per row.
+        self.gain = self.noise.alpha / self.noise.copies
         self.view = int(self.settings[VIEW])
         self.notes = tuple(self.settings["notes"])
 

@@ -175,9 +175,8 @@ class TwoRateCount(RandomizedCount):
         """Return the probability of at least (or at most) the observed number."""
         low = float(self.low)
         seen = np.arange(q + 1)
-        others = (
-            self.n_seen - seen - (1 if above else 0)
-        )  # more than these (above), or at most these
+        # The tails are those of more than these numbers (above), or of at most these.
+        others = self.n_seen - seen - (1 if above else 0)
         tails = _tails(others, self.n_items - q, low, self._expected - q * low, above=above)
         return float(_binomial_chances(q, float(self.high)) @ tails)
 

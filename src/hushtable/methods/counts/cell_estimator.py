@@ -24,7 +24,7 @@ from hushtable.domain import Domain
 from hushtable.errors import Refused
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.methods.parameters import MAX_K, whole
-from hushtable.numeric import CONFIDENCE, NORMAL
+from hushtable.numeric import CONFIDENCE, NORMAL, bisect
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
 from hushtable.privacy.rational import as_rational
 from hushtable.query.answers.cell_sums import (
@@ -177,9 +177,8 @@ def _spread(
 def _law(suppressed: Floats, shape: float) -> tuple[Floats, Floats]:
     """Return mean and variance of the rows of a suppressed cell, for each tilt."""
     rows = np.arange(len(suppressed))
-    steps = np.log(
-        (rows[1:] + shape - 1) / rows[1:]
-    )  # log ratios of the negative binomial distribution
+    # Log ratios of the negative binomial distribution.
+    steps = np.log((rows[1:] + shape - 1) / rows[1:])
     with np.errstate(divide="ignore"):
         logs = np.log(suppressed) + np.concatenate([[0.0], np.cumsum(steps)])
     logs = logs + _TILTS[:, None] * rows
@@ -193,12 +192,11 @@ def _tilted(own: Floats, n_rows: float, mean: Floats) -> float:
     """Return the tilt at which the expected rows of the cells add up to n_rows."""
     # There may be many cells, so cells with nearly equal tilts are grouped.
     steps = np.bincount(np.clip(np.rint((own + 16) * 20), 0, 480).astype(np.int64), minlength=481)
-    low, high = -24.0, 24.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        enough = float(steps @ np.interp(_TILTS + middle, _TILTS, mean)) >= n_rows
-        low, high = (low, middle) if enough else (middle, high)
-    return (low + high) / 2
+
+    def is_too_low(tilt: float) -> bool:
+        return float(steps @ np.interp(_TILTS + tilt, _TILTS, mean)) < n_rows
+
+    return sum(bisect(is_too_low, -24.0, 24.0, steps=40)) / 2
 
 
 def _product(there: Floats) -> Floats:

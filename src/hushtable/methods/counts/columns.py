@@ -207,7 +207,7 @@ class ColumnsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the tuples of the column with most tuples."""
+        """Return the expected error, from the noise of the column with most tuples."""
         if self.groups is None:
             raise Refused(
                 "the columns are chosen from the private rows, so the number of tuples in a "

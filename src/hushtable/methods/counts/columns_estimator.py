@@ -235,7 +235,10 @@ class Thinning:
         )
 
     def undone_sums(self, seen: SumEstimates) -> SumEstimates:
-        """Correct sums over records in the same way, for functions from -1 to 1."""
+        """Convert sums over the records that a column counted into sums over all records.
+
+        The summed functions must be between -1 and 1.
+        """
         kept = self.least_kept
         if kept == 1.0:
             return seen
@@ -502,7 +505,7 @@ class ColumnsEstimator(Estimator):
         return whole
 
     def _all_but(self, rest: Estimate) -> Estimate:
-        """Count those who satisfy a condition as the total minus those who do not."""
+        """Estimate the records that satisfy a condition as the total minus those that do not."""
         if self.total is None:
             raise Refused(
                 "records without a value in the column satisfy the condition, and these are "
@@ -582,9 +585,8 @@ class ColumnsEstimator(Estimator):
     def _independent(self, joint: Floats, parts: Sequence[GroupColumns], n_records: float) -> float:
         """Estimate the answer for independent columns."""
         share: Any = joint
-        for number, mine in reversed(
-            parts
-        ):  # last axes first, so that the positions of others stay
+        # The last axes come first, so that the positions of the others stay.
+        for number, mine in reversed(parts):
             weights = self._view(number).marginal(mine, n_records)
             axes = tuple(range(share.ndim - len(mine), share.ndim))
             share = np.tensordot(share, weights, axes=(axes, tuple(range(len(mine)))))

@@ -17,14 +17,7 @@ import pyarrow as pa
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import (
-    CountError,
-    Forecast,
-    Method,
-    Plan,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cell_table import (
     QUANTILES,
@@ -36,12 +29,7 @@ from hushtable.methods.counts.cell_table import (
 )
 from hushtable.methods.parameters import MAX_K, parameter, whole
 from hushtable.privacy.composition import delta_per_row
-from hushtable.privacy.guarantee import (
-    ApproxDP,
-    Guarantee,
-    PureDP,
-    Threshold,
-)
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Threshold
 from hushtable.privacy.mechanisms.cells import CellCounts, NoisyCells
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
 from hushtable.privacy.noise.noise import Noise
@@ -288,7 +276,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the tuples; rows of suppressed tuples count as lost.
+        """Return the expected error, from the noise of the tuples and the rows that are suppressed.
 
         If tuples may be suppressed, all are assumed to be equally frequent.
         """

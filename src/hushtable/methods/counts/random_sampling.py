@@ -114,7 +114,7 @@ class RandomSamplingPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the sampling variance of the rows in the question."""
+        """Return the expected error, from the sampling of the rows in the question."""
         rows = needed_rows(self.schema.expected_rows(rows))
         return bernoulli_error(
             n_true=share * rows, n_other=0.0, keep=float(self.method.rate), insert=0.0,

@@ -13,13 +13,7 @@ from typing import ClassVar
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import (
-    CountError,
-    Forecast,
-    Method,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import CountError, Forecast, Method, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.diffgen.generalized_table import GeneralizedPlan, generalized_table
 from hushtable.methods.parameters import parameter, whole
@@ -101,7 +95,7 @@ class ContingencyTablePlan(GeneralizedPlan):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the cells."""
+        """Return the expected error, from the noise of the cells."""
         return laplace_error(
             self.groups.rate,
             n_asked(share, self.groups.domain.size),

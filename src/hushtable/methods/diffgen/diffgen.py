@@ -188,7 +188,7 @@ total-variation.
 
 @dataclass(frozen=True)
 class DiffGenPlan(GeneralizedPlan):
-    """Everything that is public about a run of DiffGen on a schema."""
+    """Plan of method diffgen: target, predictors, and the division of epsilon among the steps."""
 
     method: DiffGen
     schema: Schema
@@ -273,11 +273,11 @@ class DiffGenPlan(GeneralizedPlan):
         listed = min(n_cells, 2 * method.max_groups)
         memory = 8e-6 * (5 * biggest * self.n_classes + 4 * len(schema.attributes) * listed)
         return Forecast(
-            lines=lines, split=self.split(), n_cells=n_cells, memory_mb=max(1.0, memory)
+            lines=lines, split=self.epsilon_by_step(), n_cells=n_cells, memory_mb=max(1.0, memory)
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the groups, for the largest number of groups that splits can make."""
+        """Return the expected error, for the largest number of groups that splits can make."""
         rows = self.schema.expected_rows(rows)
         known = needed_rows(rows) if self.method.specializations == AUTO else 0
         n_groups = self.most_groups(known)
@@ -412,7 +412,7 @@ class DiffGenPlan(GeneralizedPlan):
         """Inverse noise scale of a count; a run adds the epsilon that the cuts leave unspent."""
         return self.counts_epsilon / self.max_rows
 
-    def split(self) -> dict[str, Fraction]:
+    def epsilon_by_step(self) -> dict[str, Fraction]:
         """Return the epsilon of each step."""
         parts = {
             "class sizes": self.sizes_epsilon,

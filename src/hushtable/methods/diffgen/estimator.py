@@ -56,7 +56,9 @@ class GeneralizedEstimator(CellsEstimator):
         settings = self.settings
         self.recode = {name: read_cut(cut) for name, cut in settings["columns"].items()}
         for name, recoding in self.recode.items():
-            if recoding.n_values != self.schema.attributes[name].n_values:
+            column = self.schema.attributes[name]
+            # A cut that was never split has one code for all, special values and missing included.
+            if recoding.n_values not in (column.n_values, column.size):
                 raise ReleaseError(f"{name}: its cuts do not match the schema; get a fresh copy.")
         self.n_groups = int(settings["n_groups"])
         self.threshold: int | None = settings["threshold"]

@@ -116,9 +116,8 @@ class TopDownSpecializationPlan(GeneralizedPlan):
         split = [name for name in self.predictors if recode[name].size > 1]
         counted = [*split, self.target]
         groups = table.counts(counted, recode={name: recode[name] for name in split})
-        kept = (
-            slice(None) if n_rows >= k else slice(0)
-        )  # with fewer than k rows, none are published
+        # With fewer than k rows, none are published.
+        kept = slice(None) if n_rows >= k else slice(0)
         listed = NoisyCells(groups.codes[kept], groups.counts[kept])
         return Released(
             tables={"data": generalized_table(self.schema, recode, counted, listed, exact=True)},

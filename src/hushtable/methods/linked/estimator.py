@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from hushtable.errors import HushtableError, PredicateError, Refused, ReleaseError
-from hushtable.methods.linked.linked import KINDS, STEPS
+from hushtable.methods.linked.linked import KINDS, TRANSITIONS
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate, Estimator
@@ -287,10 +287,10 @@ class LinkedEstimator(Estimator):
         quilt = self.quilt(base)
         bucket_of = quilt.basis.buckets[name][quilt.bins[name]]
         truth = self._truth(asked, name, bucket_of)
-        told = self.settings["steps"][base]
+        told = self.settings[TRANSITIONS][base]
         place = [step["column"] for step in told].index(name)
         start = sum(step["size"] ** 2 for step in told[:place])
-        counts = as_numpy(self.tables[f"{base}.{STEPS}"]["count"])
+        counts = as_numpy(self.tables[f"{base}.{TRANSITIONS}"]["count"])
         counts = counts[start : start + truth.size].astype(np.float64)
         value, std = float(counts[truth].sum()), told[place]["std"] * float(truth.sum()) ** 0.5
         reach = NORMAL * std

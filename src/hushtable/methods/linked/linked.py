@@ -9,13 +9,14 @@ columns are the keys, the table's own columns, and columns about its child table
 (such as ``n_visits``) and facts. For a table ``visits``, it also contains the other tables of its
 quilt (see `hushtable.methods.quilt.quilt`): ``visits.measured``, ``visits.buckets``,
 ``visits.factors`` and ``visits.candidates``. These describe *wide* rows, that is, rows joined with
-all their ancestors. If the table has an order, ``visits.steps`` (``table``, ``cell``, ``count``)
-contains noisy transition tables: the buckets of a column in a row, by its buckets in the previous
-row.
+all their ancestors. If the table has an order, ``visits.transitions`` (``table``, ``cell``,
+``count``) contains noisy transition tables: the buckets of a column in a row, by its buckets in the
+previous row.
 
 The settings of the estimator: ``linked`` (the schema of all tables), ``quilts`` (for each table the
-settings of its quilt), ``steps`` (for each table with an order its columns, in the order of these
-noisy tables, with their number of buckets ``size`` and the ``std`` of their noise), ``notes``.
+settings of its quilt), ``transitions`` (for each table with an order its columns, in the order of
+these noisy tables, with their number of buckets ``size`` and the ``std`` of their noise), and
+``notes``.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ from hushtable.schema import Schema
 from hushtable.schema.codes import below_each_other, numbers, to_values
 from hushtable.schema.linked_schema import LinkedSchema
 
-STEPS = "steps"
-"""Suffix of the noisy tables of a column and the same column of the previous row."""
+TRANSITIONS = "transitions"
+"""Name of the noisy tables of a column by the same column of the previous row."""
 
 KINDS = ("measured", "buckets", "factors", "candidates")
 """The tables of a quilt other than the rows."""
@@ -226,13 +227,15 @@ class LinkedPlan(Plan[SealedTables]):
         for name, released in made.items():
             tables |= {f"{name}.{kind}": released.tables[kind] for kind in KINDS}
             if steps[name]:
-                tables[f"{name}.{STEPS}"] = below_each_other([step.counts for step in steps[name]])
+                tables[f"{name}.{TRANSITIONS}"] = below_each_other(
+                    [step.counts for step in steps[name]]
+                )
         return Released(
             tables=tables,
             settings={
                 "linked": self.linked.to_dict(),
                 "quilts": {name: _without_notes(released) for name, released in made.items()},
-                "steps": {
+                TRANSITIONS: {
                     name: [
                         {"column": s.column, "size": len(s.counts), "std": s.noise.std}
                         for s in mine

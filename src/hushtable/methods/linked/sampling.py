@@ -289,8 +289,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     owners = np.repeat(np.arange(len(sizes)), sizes)
     turns = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     quilt.model.grow(_EXTRA_ROWS)
-    if quilt.model.is_lost:
-        quilt.model.restart()
+    quilt.model.recover()
     fixed = seen_below(schema, drawn, table.parent or "")
     codes = {
         column: np.empty(len(owners), np.int64)

@@ -18,14 +18,7 @@ from hushtable.arrays import Integers
 from hushtable.engine.engine import Engine
 from hushtable.engine.sealed_table import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.base import (
-    TYPICAL_ROWS,
-    Forecast,
-    Method,
-    Plan,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import TYPICAL_ROWS, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.partition.estimator import BoxesEstimator
@@ -386,8 +379,3 @@ class BoxEstimator(BoxesEstimator):
         return SumEstimates(
             values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any())
         )
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self._counts.sum())

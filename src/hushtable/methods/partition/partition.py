@@ -294,7 +294,7 @@ class PartitionPlan(Plan[SealedTable]):
         return math.sqrt(laplace_variance(float(self.rules.max_rows / epsilon)))
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the leaves, for the largest and noisiest tree."""
+        """Return the expected error of a tree of full depth, which is the noisiest."""
         return laplace_error(
             self.leaf_epsilon / self.rules.max_rows,
             n_asked(share, self.most_regions) * self.n_classes,

@@ -45,9 +45,8 @@ from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.numeric import bucket_shares
 from hushtable.query.answers.row_sums import RowFunction
 
-MAX_UNKNOWNS = (
-    1500  # classes solved for jointly; if there are more, only tables with all of S are used
-)
+MAX_UNKNOWNS = 1500
+"""Classes solved for jointly; if there are more, only tables with all of S are used."""
 _EXACT_STD = 1e-3  # represents the absence of noise: far below one row
 
 WITHIN = 0.05

@@ -71,6 +71,7 @@ class FactorTable:
     strength: float = 1.0  # relative strength of its regularizer
     goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
     from_prior: bool = False  # whether it is a prior's table, with `std` from its prior variance
+    is_left_out: bool = False  # whether the model ignores it, because a fit to all tables failed
     cells: Index = field(default_factory=_no_index)  # the cell of each particle
     codes: Index | None = None  # with `lines`: the combination of codes of each particle
 
@@ -160,40 +161,50 @@ LEAST_EFFECTIVE = 0.5
 JOINT_CORRELATION = 0.8
 """Maximal correlation of a measured pair above which its columns are drawn jointly."""
 
-SAME = 2e-4
+CONVERGED = 2e-4
 """Fitting stops when no table moves more than this share of the weight."""
 
 EXTRA_PARTICLES = 60_000
 """Maximum number of particles in excess of the drawn rows (and at most two per row)."""
 
-MANY = 200_000
+MAX_PARTICLES = 200_000
 """Maximum number of particles when rows are drawn."""
 
 LEAST_GROWN = 0.6
 """Effective share below which new particles are moved once more."""
 
-LOST = 0.1
+MAX_MARGINAL_ERROR = 0.1
 """Tolerated sum of absolute errors of a one-way marginal, as a share of the weight.
 
 Two standard deviations of noise per cell are tolerated in addition.
 """
 
-LOST_NEAR, LOST_STDS = 0.002, 3.0
-"""The same if `patience` is above 1: share of the weight, and standard deviations per cell."""
+MAX_SERIES_ERROR, MAX_SERIES_STDS = 0.002, 3.0
+"""The same if `sweep_factor` is above 1: share of the weight, and standard deviations per cell."""
 
 N_LAST_SWEEPS = 30
-"""Maximum number of sweeps of the last fit, to be multiplied by `patience`."""
+"""Maximum number of sweeps of the last fit, to be multiplied by `sweep_factor`."""
 
 N_SETTLING = 4
-"""Number of sweeps over the tables after particles were added, multiplied by `patience`."""
+"""Number of sweeps over the tables after particles were added, multiplied by `sweep_factor`."""
 
-STARVED = 2e-3
+N_FINISHING = 10
+"""Maximum number of times that these sweeps are repeated while a fit has not converged."""
+
+MAX_FIT_ERROR = 1.0
+"""Fit error (root mean square, in noise standard deviations) above which a table is reported."""
+
+LEAST_REPORTED = 0.001
+"""Such a table is reported only if its fit error per cell also exceeds this share of all rows."""
+
+MAX_LACKING = 2e-3
 """Particles are refreshed if nearly empty cells of a table lack more than this share of weight."""
 
 FLOOR = 0.25
 """Weight of a cell without particles, in particles, so that its factor stays finite."""
 
 _LEAST_PROBABILITY = 1e-4
+_IMPOSSIBLE = -40.0  # log-factor of impossible combinations in Gibbs sweeps
 _MAX_PAIRS_BALANCED = 500
 
 
@@ -215,7 +226,7 @@ class LogLinearModel:
     lines : sequence of BucketLine or None
         For each column, the positions of its codes if it is ordered, else None. By default, no
         column is ordered.
-    patience : int
+    sweep_factor : int
         Multiple of the usual number of sweeps in the last fits. Above 1, `is_lost` is stricter.
 
     Attributes
@@ -245,15 +256,16 @@ class LogLinearModel:
         seed: int,
         shrinkage: float = SHRINKAGE,
         lines: Sequence[BucketLine | None] = (),
-        patience: int = 1,
+        sweep_factor: int = 1,
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
-        self.total, self.shrinkage, self.patience = float(total), shrinkage, patience
+        self.total, self.shrinkage, self.sweep_factor = float(total), shrinkage, sweep_factor
         self.tables: list[FactorTable] = []
         self.lines = list(lines) if lines else [None] * len(self.sizes)
         self.similarity = [1.0] * len(self.sizes)
         self.rng = PostprocessingRng(seed)
         self._indexes: tuple[Indexes, Indexes] | None = None  # of the tables, once they are packed
+        self.possible: list[tuple[Group, NDArray[np.bool_]]] = []  # see `exclude`
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
@@ -289,6 +301,17 @@ class LogLinearModel:
         self.tables.insert(at, table)
         return table
 
+    def exclude(self, possible: Sequence[tuple[Group, NDArray[np.bool_]]]) -> None:
+        """Exclude impossible combinations of codes: structural zeros of the model.
+
+        Each entry has columns, and for each combination of their codes whether it is possible.
+        """
+        self.possible = list(possible)
+        if self.possible:
+            self._place()
+            self.refresh()
+            self.fit()
+
     def add_prior(self, group: Group, counts: Floats, std: Floats) -> None:
         """Add a prior's table over all codes, or update its standard deviations."""
         for table in self.tables:
@@ -309,12 +332,13 @@ class LogLinearModel:
     def fit(self, max_sweeps: int = 12) -> None:
         """Sweep over the tables until convergence; refresh the particles if necessary."""
         for number in range(1, max_sweeps + 1):
-            moved, starved = self.sweep()
+            moved, lacking = self.sweep()
             # Weights cannot fill a cell without particles: wait a few sweeps for its factor to
             # grow, then let Gibbs sampling move particles there.
-            if self.effective_share < LEAST_EFFECTIVE or (starved > STARVED and number % 4 == 0):
+            has_empty_cells = lacking > MAX_LACKING and number % 4 == 0
+            if self.effective_share < LEAST_EFFECTIVE or has_empty_cells:
                 self.refresh()
-            elif moved < SAME:
+            elif moved < CONVERGED:
                 break
 
     @property
@@ -323,13 +347,20 @@ class LogLinearModel:
         return bool(self.lost_columns())
 
     def lost_columns(self) -> dict[int, float]:
-        """Return the columns whose marginal the particles miss, each with its misplaced share."""
+        """Return the columns whose marginal the particles miss, each with its misplaced share.
+
+        A column is missed if the particles are far from its noisy counts, and from its estimated
+        shares as well: noise may be larger than the table.
+        """
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
-        share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
+        share, stds = MAX_MARGINAL_ERROR, 2.0
+        if self.sweep_factor > 1:
+            share, stds = MAX_SERIES_ERROR, MAX_SERIES_STDS
         found = {}
         for table, answer in zip(single, answers, strict=True):
-            off = float(np.abs(table.counts - answer).sum())
+            estimated = self.total * self._base[table.group[0]]
+            off = min(float(np.abs(known - answer).sum()) for known in (table.counts, estimated))
             if not off <= share * self.total + stds * float(table.std.sum()):
                 # A misplaced row counts twice in `off`: where it is, and where it is missing. If
                 # weights are NaN, so is `off`, and the share is 1.
@@ -340,9 +371,40 @@ class LogLinearModel:
         """Reset all factors and fit the same tables again, starting from independent columns."""
         for table in self.tables:
             table.theta = np.zeros_like(table.theta)
+        self._indexes = None
         self.rows = self._independent(len(self.rows))
         self._place()
         self.fit(2 * N_LAST_SWEEPS)
+
+    def recover(self) -> None:
+        """Repeat a failed fit: with all tables, then with fewer, until no column is missed.
+
+        The tables left in are those of a spanning forest of the measured pairs, the first measured
+        first, and then none: rows of independent columns, with their estimated shares, always fit.
+        """
+        if not self.is_lost:
+            return
+        self.restart()
+        for kept in (self._forest(), []):
+            if not self.is_lost:
+                return
+            for table in self.tables:
+                table.is_left_out = not any(table is other for other in kept)
+            if not kept:
+                self.possible = []
+            self.restart()
+
+    def _forest(self) -> list[FactorTable]:
+        """Return the one-way tables, and pairs that connect all columns without a cycle."""
+        tree_of = np.arange(len(self.sizes))
+        kept = [table for table in self.tables if len(table.group) == 1]
+        for table in self.tables:
+            if len(table.group) == 2 and not table.from_prior:
+                left, right = tree_of[list(table.group)]
+                if left != right:
+                    kept.append(table)
+                    tree_of[tree_of == left] = right
+        return kept
 
     def _independent(self, n_particles: int) -> Codes16:
         columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
@@ -353,17 +415,17 @@ class LogLinearModel:
 
         See `hushtable.kernels.log_linear.sweep`.
         """
-        if not self.tables:
+        tables = [table for table in self.tables if not table.is_left_out]
+        if not tables:
             return 0.0, 0.0
-        packed = self._packed()
+        packed = self._packed(tables)
         found = kernels.sweep(packed, self.weights, self.total, self._floor, self.rng.state)
-        for table, start in zip(self.tables, packed.starts, strict=False):
+        for table, start in zip(tables, packed.starts, strict=False):
             table.theta = packed.theta[start : start + len(table.theta)]
         return float(found[0]), float(found[1])
 
-    def _packed(self) -> SweepTables:
+    def _packed(self, tables: Sequence[FactorTable]) -> SweepTables:
         """Return the tables as the kernels use them."""
-        tables = self.tables
         bent = [table for table in tables if table.codes is not None]
         if self._indexes is None:
             # The tables keep views, so that each index is in memory once.
@@ -479,8 +541,12 @@ class LogLinearModel:
         self._place()
 
     def _place(self) -> None:
-        """Set equal weights for all particles, and compute their cells."""
-        self.weights = np.full(len(self.rows), self.total / len(self.rows))
+        """Set equal weights for all possible particles, and compute the cells of all."""
+        found = np.ones(len(self.rows), bool)
+        for group, possible in self.possible:
+            found &= possible[tuple(self.rows[:, column] for column in group)]
+        weights = found.astype(np.float64) if found.any() else np.ones(len(self.rows))
+        self.weights = weights * (self.total / max(float(weights.sum()), 1.0))
         self._index(self.tables)
 
     def _index(self, tables: Sequence[FactorTable]) -> None:
@@ -503,7 +569,7 @@ class LogLinearModel:
             if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
                 break
             self._move(max(n_particles, len(self.rows)), 1)
-            for _ in range(self.patience * N_SETTLING):
+            for _ in range(self.sweep_factor * N_SETTLING):
                 self.sweep()
 
     @property
@@ -528,6 +594,16 @@ class LogLinearModel:
             scaled = gap[free] / table.std[free]
             found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
         return np.array(found)
+
+    def unconverged(self) -> list[FactorTable]:
+        """Return the tables whose fit is visibly far from its optimum."""
+        return [
+            table
+            for table, off in zip(self.tables, self.fit_error(), strict=True)
+            if not table.is_left_out
+            and off > MAX_FIT_ERROR
+            and off * float(np.mean(table.std)) > LEAST_REPORTED * self.total
+        ]
 
     def residuals(self) -> Floats:
         """Return the root mean square of (y - m) / std over the cells of each table.
@@ -557,9 +633,13 @@ class LogLinearModel:
         """
         if n_rows <= 0:
             return SampledParticles(self.rows, np.empty(0, np.int64))
-        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MANY))
-        if self.is_lost:
-            self.restart()
+        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MAX_PARTICLES))
+        self.recover()
+        for _ in range(N_FINISHING):
+            if not self.unconverged():
+                break
+            for _ in range(N_SETTLING):
+                self.sweep()
         chosen = particles.by_weight(self.rows, self.weights, n_rows, self.rng)
         pairs = self._balanced_pairs()
         if pairs and n_rows < len(self.rows):
@@ -617,13 +697,20 @@ class LogLinearModel:
             self.rng.shuffle(order)
             kernels.gibbs(self.rows, sites[order], layout, self.rng.state)
 
+    def _log_factors(self) -> dict[Group, Floats]:
+        """Return the log-factors of each group of columns, with those of `exclude`."""
+        found = log_factors(self.tables)
+        for group, possible in self.possible:
+            found[group] = found.get(group, 0.0) + np.where(possible, 0.0, _IMPOSSIBLE)
+        return found
+
     def _layout(self) -> kernels.Layout:
         """Return the base distribution and the factors of each column, packed for the kernels."""
         first, starts, near = [0], [0], [0]
         near_columns: list[int] = []
         near_strides: list[int] = []
         factors: list[Floats] = []
-        fitted = log_factors(self.tables)
+        fitted = self._log_factors()
         for column, base in enumerate(self._base):
             alone = fitted.get((column,))
             own: list[tuple[Group, Floats]] = [
@@ -660,7 +747,7 @@ class LogLinearModel:
         as there are columns.
         """
         coupled = []
-        for group, theta in log_factors(self.tables).items():
+        for group, theta in self._log_factors().items():
             if len(group) != 2:
                 continue
             i, j = group

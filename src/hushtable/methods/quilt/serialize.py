@@ -70,12 +70,6 @@ from hushtable.schema.codes import numbers
 AxisCells = Sequence[NDArray[np.int64] | None]
 """For each axis of a table the cell of each value; None if each has its own."""
 
-MAX_FIT_ERROR = 1.0
-"""Fit error (root mean square, in noise standard deviations) above which a table is reported."""
-
-SEEN = 0.001
-"""Such a table is reported only if its fit error per cell also exceeds this share of all rows."""
-
 
 def tables_of(state: FitState) -> dict[str, pa.Table]:
     """Return the published tables other than the rows."""
@@ -188,16 +182,27 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
             "shrinkage": model.shrinkage,
         },
         "budget_shares": {step: str(share) for step, share in budget.spent.items()},
-        "notes": _notes(state, budget, fit_error, n_rows),
+        "notes": _notes(state, budget, n_rows),
     }
 
 
 def warnings_of(state: FitState, rows: str = "data") -> list[str]:
-    """Return a warning if the model misses a one-way marginal, even after a restart.
+    """Return a warning if the model misses a one-way marginal, or was fitted to fewer tables.
 
     `rows` is the name of the table of synthetic rows.
     """
     names = [column.counted.values.name for column in state.columns]
+    kept = [table for table in state.model.tables if not table.is_left_out]
+    if len(kept) < len(state.model.tables) and not state.model.is_lost:
+        pairs = [
+            " x ".join(names[c] for c in table.group) for table in kept if len(table.group) > 1
+        ]
+        follow = f"a spanning forest of pairs ({', '.join(pairs)})" if pairs else "no pair"
+        return [
+            f"The model could not be fitted to all noisy tables. `{rows}` follows the one-way "
+            f"tables and {follow}; other dependence between columns is missing from these rows. "
+            "The noisy tables and answers computed from them are not affected."
+        ]
     lost = state.model.lost_columns()
     if not lost:
         return []
@@ -229,7 +234,7 @@ def _described(
     }
 
 
-def _notes(state: FitState, budget: BudgetShares, fit_error: Any, n_rows: int) -> list[str]:
+def _notes(state: FitState, budget: BudgetShares, n_rows: int) -> list[str]:
     names = [column.counted.values.name for column in state.columns]
     groups = [
         " x ".join(names[column] for column in table.group)
@@ -261,9 +266,7 @@ def _notes(state: FitState, budget: BudgetShares, fit_error: Any, n_rows: int) -
     shares = ", ".join(f"{step} {float(share):.3f}" for step, share in budget.spent.items())
     notes.append(f"Shares of the budget spent: {shares}.")
     bad = [
-        " x ".join(names[column] for column in table.group)
-        for table, off in zip(state.model.tables, fit_error, strict=True)
-        if off > MAX_FIT_ERROR and off * float(np.mean(table.std)) > SEEN * state.total
+        " x ".join(names[column] for column in table.group) for table in state.model.unconverged()
     ]
     if bad:
         notes.append(

@@ -36,6 +36,7 @@ from hushtable.arrays import Bools, Floats, Integers
 from hushtable.errors import Refused, TooLarge
 from hushtable.extras import needing
 from hushtable.numeric import CONFIDENCE, NORMAL
+from hushtable.privacy.rational import bisect_exact
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.published import Block, ComparableRelease, Generator, absent
 from hushtable.query.answers.row_sums import RowFunction, SumEstimates, UnitRuler, no_less
@@ -196,22 +197,20 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
     """
     if chance >= 1:
         return seen
+
     # N is plausible as long as the (seen + 1)-th success may come after the N-th trial: as long as
     # fewer than N - seen failures come before it with probability below 1 - alpha.
-    low, high = 0, 1
-    while betainc(seen + 1, high + 1, chance) < 1 - alpha:
+    def is_implausible(n_failures: int) -> bool:
+        return bool(betainc(seen + 1, n_failures + 1, chance) >= 1 - alpha)
+
+    low, high = -1, 1
+    while not is_implausible(high):
         low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        if betainc(seen + 1, middle + 1, chance) < 1 - alpha:
-            low = middle + 1
-        else:
-            high = middle
-    return seen + high
+    return seen + bisect_exact(lambda n: not is_implausible(n), low, high) + 1
 
 
 def uniform_noise_range(widths: Floats, chance: float) -> Integers:
-    """Return the steps to either side that contain a uniform error with probability >= `chance`.
+    """Return the smallest r such that a uniform error is within r steps with probability `chance`.
 
     Parameters
     ----------
@@ -229,7 +228,7 @@ def uniform_noise_range(widths: Floats, chance: float) -> Integers:
 
 
 def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
-    """Return the steps to either side that contain a Gaussian error with probability >= `chance`.
+    """Return an r such that a Gaussian error is within r steps with at least this probability.
 
     The error is discrete. The sum of the density beyond r is at most its integral from r on, and
     the sum over all integers is at least the integral over all (Poisson summation formula). So the
@@ -256,9 +255,6 @@ def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = N
         inside = ndtr(n_values // 2 / sigmas) + ndtr((n_values - 1) // 2 / sigmas) - 1
     return np.asarray(np.ceil(sigmas * ndtri((1 + chance * inside) / 2)), np.int64)
 
-
-with needing("science"):
-    pass
 
 MassOf = Callable[[str, CodeClasses, slice], Floats]
 Rule = Literal["corrected", "spread", "points"]
@@ -468,8 +464,9 @@ class UncertainEstimator(Estimator):
     def count_by(self, where: str, rule: Rule) -> float:
         """Estimate a count by one rule, for comparison.
 
-        ``points`` counts the published points; ``spread`` is the paper's (21), or (19) for wrapped
-        ends, where the two agree; ``corrected`` is the latter, corrected for double smoothing.
+        ``points`` counts the published points. ``spread`` is equation (21) of the paper, or (19)
+        for wrapped ends, where the two agree. ``corrected`` is ``spread``, corrected for double
+        smoothing.
         """
         predicate = parse(where, self._published)
         if self._in_regions and rule == "corrected":

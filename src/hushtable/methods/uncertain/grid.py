@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.arrays import Floats as Vector
 from hushtable.engine.engine import Engine
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Column, Integer, Numeric
@@ -97,9 +96,8 @@ def _gaussian_errors(width: int, n_values: int | None, n: int, noise: Noise) -> 
     if n_values is None:
         return noise.discrete_gaussian(variance, size=n)
     kept = np.empty(0, np.int64)
-    tries = max(
-        1, 3 * width // (SIGMA_PARTS * n_values)
-    )  # expected number of samples per accepted one
+    # Expected number of samples per accepted one.
+    tries = max(1, 3 * width // (SIGMA_PARTS * n_values))
     while len(kept) < n:
         drawn = noise.discrete_gaussian(variance, size=(n - len(kept)) * tries + 16)
         # There are n_values errors, one for each value of the column, so that no value is reached
@@ -145,7 +143,7 @@ def records_by(carried: Floats) -> list[Integers]:
     return np.split(order, starts[1:])
 
 
-def carried_values(column: Column, values: Vector) -> pa.Array:
+def carried_values(column: Column, values: Floats) -> pa.Array:
     """Return carried values, which are codes unless the column is numeric, as an Arrow array."""
     if not isinstance(column, Numeric):
         return to_labels(column, values.astype(np.int64))

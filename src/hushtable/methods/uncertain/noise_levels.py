@@ -33,7 +33,6 @@ from itertools import count
 import numpy as np
 
 from hushtable.arrays import Bools, Floats, Integers
-from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import (
     count_uncovered,
@@ -43,6 +42,7 @@ from hushtable.kernels.anonymity_sets import (
 )
 from hushtable.methods.uncertain.grid import NoiseGrid
 from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.rational import bisect_exact
 
 with needing("science"):
     from scipy.special import bdtr
@@ -79,11 +79,11 @@ _SEARCH, _FIRST, _SECOND = 12, 20, 100
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """Records that publish noise of the same size and shape."""
+    """Noise level: records whose noise has the same size and shape."""
 
     rows: Integers
     rung: int
-    shape: Vector
+    shape: Floats
 
     @property
     def size(self) -> float:
@@ -93,7 +93,7 @@ class NoiseLevel:
 
 @dataclass(frozen=True)
 class CoverCheck:
-    """Check of the cover of the records of a level."""
+    """Check that the records of a noise level have cover: that enough of them fit each other."""
 
     points: Floats  # all records (n, d), in units of the public scales
     k: Integers  # number of records that must fit, for each record
@@ -146,9 +146,9 @@ class CoverCheck:
     def quotas(self, turn: int) -> tuple[int, int]:
         """Return the allowed numbers of uncovered samples in the two stages of a turn of the check.
 
-        A record whose probability of fewer than k exceeds the tolerated one passes a stage with
-        probability at most ``beta``; over both stages, all turns and all records this sums to
-        `CONFIDENCE_SHARE` of eta.
+        A record that lacks cover with more than the tolerated probability passes a stage with
+        probability at most ``beta``. Over both stages, all turns and all records, these
+        probabilities sum to `CONFIDENCE_SHARE` of eta.
         """
         eta = self.eta or Fraction(0)
         tolerated = float(eta * (1 - CONFIDENCE_SHARE))
@@ -166,7 +166,7 @@ class CoverCheck:
         widths = self.ruler.widths(level.size * level.shape)
         return self.ruler.draw(np.tile(widths, (int(times / self.eta) + 1, 1)), self.noise)
 
-    def _noise_range(self, level: NoiseLevel) -> Vector:
+    def _noise_range(self, level: NoiseLevel) -> Floats:
         return self.ruler.noise_range(self.ruler.widths(level.size * level.shape))
 
     def n_uncovered(
@@ -180,13 +180,12 @@ class CoverCheck:
         points, errors = self.points[level.rows], draws * self.ruler.step
         period = self.ruler.period
         # A quarter of a step does not change grid comparisons and exceeds any rounding error.
-        half_sides: Vector | None = noise_range + self.ruler.step / 4
+        half_sides: Floats | None = noise_range + self.ruler.step / 4
         if self.ruler.model == "gaussian":  # in these units the noise is isotropic
             points, errors, half_sides = points / noise_range, errors / noise_range, None
             period = None if period is None else period / noise_range
-        order = leaf_order(
-            points
-        )  # sorts neighbors together, so that far ones are skipped as blocks
+        # Sort neighbors together, so that far ones are skipped as blocks.
+        order = leaf_order(points)
         place = np.empty(len(points), np.int64)
         place[order] = np.arange(len(points))
         asked = np.arange(len(points)) if asked is None else asked
@@ -204,14 +203,7 @@ def _largest_quota(n: int, chance: float, beta: float) -> int:
     >>> _largest_quota(2001, 0.049, 2.5e-8)
     49
     """
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        if bdtr(middle, n, chance) <= beta:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect_exact(lambda quota: bool(bdtr(quota, n, chance) <= beta), -1, n)
 
 
 LOWEST = -8 * PER_DOUBLING
@@ -303,7 +295,7 @@ class LevelFinder:
 
     # --- 2: separate levels -----------------------------------------------------------------------
 
-    def _climb(self, rows: Integers, shape: Vector) -> list[NoiseLevel]:
+    def _climb(self, rows: Integers, shape: Floats) -> list[NoiseLevel]:
         """Assign low levels to records with cover there, and the lowest possible to the rest."""
         if not len(rows):
             return []
@@ -420,13 +412,7 @@ def _bisect(low: int, high: int, suffices: Callable[[int], bool]) -> int:
     >>> _bisect(-1, 100, lambda rung: rung >= 37)
     37
     """
-    while high - low > 1:
-        middle = (low + high) // 2
-        if suffices(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return min(bisect_exact(lambda rung: not suffices(rung), low, high) + 1, high)
 
 
 def _spread(level: NoiseLevel) -> Integers:

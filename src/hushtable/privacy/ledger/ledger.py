@@ -671,9 +671,8 @@ def _apply_all(state: LedgerState, rows: Sequence[tuple[int, str, str]]) -> list
                 state.replay(record, digest)
             except _BROKEN_RULES as error:
                 return [f"record {seq} breaks the ledger's rules: {error}"]
-            if (
-                canonical(record) != body
-            ):  # the digest matches, but hushtable never writes this form
+            # The digest may match although hushtable never writes this form.
+            if canonical(record) != body:
                 return [f"record {seq} is not in canonical form."]
     return []
 

@@ -458,7 +458,7 @@ class SealedClassTable(SealedValue):
         )
 
     def divided(self, parts: Sequence[CodeSet]) -> list[SealedClassTable]:
-        """Divide it into disjoint parts of its codes, to which parallel composition applies."""
+        """Divide the table into disjoint parts of its codes, for parallel composition."""
         for at, codes in enumerate(parts):
             if any(_overlap(codes, other) for other in parts[:at]) or not self._has(codes):
                 raise SealedError("parts of a histogram must be disjoint and contained in it.")
@@ -553,7 +553,10 @@ class SealedSplitsOfParts(SealedValue):
 
     @classmethod
     def of_one(cls, ways: SealedSplits) -> SealedSplitsOfParts:
-        """Take the splits of one part; if there is only one, selecting it reveals nothing."""
+        """Return the splits of one part as the only part to choose from.
+
+        If there is a single split, selecting it reveals nothing.
+        """
         moved = ways.sensitivity if ways.n_in_all > 1 else Sensitivity(rows=0)
         return cls([unseal(ways)], moved, ways.part)
 

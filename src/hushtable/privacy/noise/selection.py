@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.privacy.noise.bit_reader import KERNEL_LIMIT, BitReader
-from hushtable.privacy.noise.random_words import (
-    as_integers,
-    as_weights,
-    not_fraction,
-    refuse_if,
-)
+from hushtable.privacy.noise.random_words import as_integers, as_weights, not_fraction, refuse_if
 from hushtable.privacy.noise.samplers import BernoulliSampler
 from hushtable.privacy.rational import exp_bounds
 

@@ -11,8 +11,8 @@ be the variance between frames and u the mean variance within them. The error ha
 
 and Student's t distribution with m - 1 degrees of freedom. This is valid for statistics that the
 noisy tables of the release determine. Frames show other dependence as a model does, without its
-error, so statistics that depend on columns that were not measured together are refused. These
-columns are found by shuffling each of them in one frame.
+error, so `combine` refuses statistics that depend on columns that were not measured together. It
+finds these columns by shuffling each of them in one frame.
 """
 
 from __future__ import annotations

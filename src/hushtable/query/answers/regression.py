@@ -32,14 +32,7 @@ import numpy as np
 from hushtable.arrays import ColumnCodes, Floats
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.query.answers.estimator import Estimate, Scope
-from hushtable.query.answers.moments import (
-    NO_SPREAD,
-    Ask,
-    answer_of,
-    fieller,
-    in_values,
-    symmetric,
-)
+from hushtable.query.answers.moments import NO_SPREAD, Ask, answer_of, fieller, in_values, symmetric
 from hushtable.query.answers.row_sums import (
     ONE,
     RowFunction,
@@ -53,6 +46,7 @@ from hushtable.schema import Categorical, Column, Integer, Number
 
 # Parser of regression formulas: ``y ~ x + z + C(g)``.
 
+MAX_TERMS = 100  # each pair of coefficients is a sum over the release
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\W\d][\w.-]*))'
 _TERM = re.compile(rf"\s*(?:(?P<factor>C)\(\s*)?{_NAME}\s*(?P<close>\))?\s*")
 _ALLOWED = (
@@ -133,6 +127,12 @@ def read_formula(
             )
         else:
             numbers.append(name)
+    n_terms = 1 + len(numbers) + sum(columns[name].size - 1 for name in groups)
+    if n_terms > MAX_TERMS:
+        problems.append(
+            f"the formula has {n_terms:,} coefficients; at most {MAX_TERMS} are allowed. Leave out "
+            "a column of many categories, or publish it with fewer."
+        )
     if problems or explained is None:
         raise ParameterError(problems)
     return RegressionFormula(explained[0], tuple(numbers), tuple(groups))

@@ -14,13 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.errors import (
-    HushtableError,
-    ParameterError,
-    PredicateError,
-    SchemaError,
-    TooLarge,
-)
+from hushtable.errors import HushtableError, ParameterError, PredicateError, SchemaError, TooLarge
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.predicate import Predicate, parse
 from hushtable.query.where.translate import CategoryOperand, derived_operand

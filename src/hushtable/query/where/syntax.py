@@ -17,6 +17,8 @@ DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # loaded here, not with the fi
 # Limit of nested parentheses, NOT and signs. The parser uses about 20 stack frames per level, so
 # this leaves half of Python's stack to the caller.
 _MAX_NESTING = 24
+MAX_CLAUSE = 2_000_000  # characters
+MAX_OPERATORS = 10_000  # AND, OR and NOT
 _TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are allowed."
 _ALLOWED = (
     "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
@@ -137,6 +139,9 @@ _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE", "TILDA")
 
 def check_tokens(where: str) -> None:
     """Refuse comments, several statements and deep nesting before parsing."""
+    if len(where) > MAX_CLAUSE:
+        raise PredicateError(f"the clause has more than {MAX_CLAUSE:,} characters; shorten it.")
+    n_operators = 0
     levels, prefixes, end = [0], 0, 0  # levels: nesting depth of each open bracket
     for token in sqlglot.tokenize(where, dialect=DIALECT):
         _check_gap(where[end : token.start])
@@ -144,6 +149,12 @@ def check_tokens(where: str) -> None:
         kind = token.token_type.name
         if kind == "SEMICOLON":
             raise PredicateError("';' is not allowed; write one condition.")
+        n_operators += kind in ("AND", "OR", "NOT")
+        if n_operators > MAX_OPERATORS:
+            raise PredicateError(
+                f"the clause has more than {MAX_OPERATORS:,} AND, OR and NOT; use IN (list) or "
+                "BETWEEN."
+            )
         if kind in _OPENING:
             levels.append(levels[-1] + prefixes + 1)
         elif kind in _CLOSING and len(levels) > 1:

@@ -20,6 +20,7 @@ from hushtable.errors import HushtableError
 from hushtable.release.release import STATEMENT, STATEMENT_FOR_PEOPLE
 from hushtable.schema import Numeric, Schema
 from hushtable.web import words
+from hushtable.web.answer_pool import Busy
 from hushtable.web.charts import bars_file
 from hushtable.web.pages.frame import around, project_of
 from hushtable.web.questions import AnswerCache, PageQuestion
@@ -27,7 +28,6 @@ from hushtable.web.render import page, spell
 from hushtable.web.workbench import Project
 
 _KEPT = 500  # maximum number of cached pages, of about 10 kB each
-_AT_ONCE = 4  # queries computed concurrently; others wait
 
 Find = Callable[[Request], AnswerCache]
 """Function that returns the answers of the release that a request refers to."""
@@ -92,11 +92,13 @@ def routes(
         drawn = bars_file(found, title, f"{words.INTERVALS_95.format(what=what)}{by}")
         return _download(drawn, "answer.svg", "image/svg+xml")
 
-    def rows(request: Request) -> Response:
+    one = CapacityLimiter(1)
+
+    async def rows(request: Request) -> Response:
         suffix = f".{request.path_params['kind']}"
         if suffix not in {".csv", ".parquet"}:
             raise HTTPException(404)
-        path = find(request).rows_file(suffix)
+        path = await to_thread.run_sync(find(request).rows_file, suffix, limiter=one)
         return FileResponse(path, filename=path.name)
 
     def statement(request: Request) -> Response:
@@ -124,12 +126,13 @@ def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], An
     Cached pages are returned immediately, even while other queries are being computed.
     """
     kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
-    few = CapacityLimiter(_AT_ONCE)
 
     async def remember(request: Request) -> Response:
         key = (request.scope.get("root_path", ""), request.url.path, request.url.query)
         if key not in kept:
-            found = await to_thread.run_sync(answer, request, limiter=few)
+            found = await to_thread.run_sync(answer, request)
+            if getattr(request.state, "busy", False):
+                return found
             kept[key] = bytes(found.body)
             while len(kept) > _KEPT:
                 kept.popitem(last=False)
@@ -157,6 +160,7 @@ def _asked(request: Request, answers: AnswerCache, under: str) -> dict[str, Any]
         found = answers.ask(question)
     except HushtableError as error:
         problems = list(error.problems)
+        request.state.busy = isinstance(error, Busy)
     asked = question.options(answers.schema)
     command = spell("hushtable", "query", f"{under}{answers.release.folder.name}", *asked)
     return {"question": question, "answer": found, "problems": problems, "command": command}

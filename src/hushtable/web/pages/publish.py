@@ -41,7 +41,7 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
     problems: list[str] = []
     quote = method = schema = data = None
     promises: list[str] = []
-    hollow, changed = "", False
+    uninformative, changed = "", False
     settings = project.settings
     try:
         require_name(name, words.RELEASE_NAME)
@@ -54,7 +54,9 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
             raise ParameterError(words.PLAN_FIRST)
         method = make_method(settings["method"], settings["parameters"])
         plan = method.plan(schema)
-        hollow = plan.uninformative(schema.expected_rows(settings.get("rows")) or SUPPOSED_ROWS)
+        uninformative = plan.uninformative(
+            schema.expected_rows(settings.get("rows")) or SUPPOSED_ROWS
+        )
         promised = plan.guarantees
         promises = [promise.explain() for promise in promised]
         quoted = project.quote(promised, schema)
@@ -70,13 +72,13 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
             project, "publish", method.name, data or "TABLE", "schema.yaml",
             "--out", f"releases/{name}", "--ledger", "table.ledger", *options(method),
             *(("--rows", str(settings["rows"])) if settings.get("rows") else ()),
-            *(("--anyway",) if hollow else ()),
+            *(("--anyway",) if uninformative else ()),
             *(("--same-people", words.REASON_TO_GIVE) if changed else ()),
         )  # fmt: skip
     return {
         "problems": problems, "quote": quote, "method": method, "promises": promises,
         "parameters": settings.get("parameters"), "rows": settings.get("rows"),
-        "schema": schema, "data": data, "hollow": hollow, "command": said,
+        "schema": schema, "data": data, "uninformative": uninformative, "command": said,
         "changed": changed,
         "chosen": spell(*options(method)) if method is not None else "",
         "seen": sha256(f"{fingerprint(schema) if schema else ''}\n{said}".encode()).hexdigest(),
@@ -95,8 +97,8 @@ def start(request: Request, form: FormData) -> Response:
         raise ParameterError(prepared["problems"])
     if given.get("seen") != prepared["seen"]:
         raise ParameterError(words.PLAN_CHANGED)
-    if prepared["hollow"] and "anyway" not in given:
-        raise ParameterError(words.TELLS_NOTHING.format(why=prepared["hollow"]))
+    if prepared["uninformative"] and "anyway" not in given:
+        raise ParameterError(words.TELLS_NOTHING.format(why=prepared["uninformative"]))
     same_people = given.get("same_people", "").strip() or None
     if prepared["changed"] and same_people is None:
         raise ParameterError(words.SAY_SAME_PEOPLE)
