@@ -362,6 +362,23 @@ def test_the_stop_rule_is_charged() -> None:
     assert budget.left == Fraction(2, 3)
 
 
+def test_scores_kept_for_later_selections_are_paid_each_time() -> None:
+    # The same scores, with the sensitivity of those that can be selected; stopping is public.
+    draw = np.random.default_rng(shifted(8))
+    for reach in (1, 3):
+        rows, candidates = random_rows(draw, 40), random_candidates(draw)
+        exact = scores_of(rows, candidates, reach)
+        noise = ScoreNoise(shifted(0))
+        purse = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=reach)
+        meter = PrivateMeasurer(engine_of(rows, reach), noise, purse)
+        meter.read(PAIRS, {})
+        for offered in ([0, 2], [1], [2, 1, 0]):
+            meter.choose("c", candidates, k=1, share=Fraction(1, 9), offered=offered, stop=7)
+            assert noise.seen == [*(exact[place] for place in offered), 7]
+            assert noise.how["sensitivity"] == reach * max(candidates[p].weight for p in offered)
+        assert purse.left == Fraction(6, 9)
+
+
 # --- the cost of a release, from its published content --------------------------------------------
 
 

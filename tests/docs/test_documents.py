@@ -91,12 +91,6 @@ def test_the_answer_in_the_readme_is_close_to_the_truth() -> None:
         assert abs(float(value) - truth) <= float(high) - float(low)
 
 
-def test_the_readme_names_the_two_commands() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert "make demo" in text
-    assert "make test" in text
-
-
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):

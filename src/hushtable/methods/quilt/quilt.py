@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,8 @@ from hushtable.methods.quilt.budget import (
     schedule,
 )
 from hushtable.methods.quilt.fit import FitState, divided, fit
-from hushtable.methods.quilt.particles import SampledParticles
+from hushtable.methods.quilt.model import MAX_TABLE_CELLS
+from hushtable.methods.quilt.particles import Group, SampledParticles
 from hushtable.methods.quilt.prior_weight import EarlierMeasurements, PriorRows
 from hushtable.methods.quilt.serialize import settings_of, tables_of, warnings_of
 from hushtable.privacy.composition import concentrated_share
@@ -61,12 +63,16 @@ from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_values
 
+if TYPE_CHECKING:
+    from hushtable.query.where.predicate import Predicate
+
 TYPICAL_ROWS = 30_000
 """Number of rows that a forecast assumes if none is given."""
 
 LEAST_PARTICLES = 1000
 
 _MANY_ROWS = 10**12
+_N_REDRAWS = 20  # times that values of rows that break a rule are drawn again
 
 _ONE_COLUMN = (
     "The condition is on one column (a typical one, or the worst) and selects the same share of "
@@ -432,13 +438,54 @@ class QuiltPlan(Plan[SealedTable]):
         state, budget = self.fitted(source, noise)
         n_rows = self.n_published(state)
         drawn = state.model.draw(n_rows)
-        columns = {
-            known.counted.values.name: to_values(
-                known.counted.values.column, codes_drawn(state, drawn, place)
-            )
-            for place, known in enumerate(state.columns)
-        }
+        names = [known.counted.values.name for known in state.columns]
+        codes = {name: codes_drawn(state, drawn, place) for place, name in enumerate(names)}
+        self._redraw_breaks(state, drawn, codes)
+        columns = {n: to_values(self.schema.attributes[n], codes[n]) for n in names}
         return self.released(state, budget, pa.table(columns))
+
+    def _possible_in(self, state: FitState) -> list[tuple[Group, NDArray[np.bool_]]]:
+        """Return which combinations of buckets the rules of the schema allow.
+
+        A combination is impossible if all values in its buckets break the rule.
+        """
+        names, recode = list(self.schema.attributes), state.merging()
+        found = []
+        for rule in self._rules:
+            group = tuple(sorted(map(names.index, rule.columns)))
+            sizes = [state.model.sizes[column] for column in group]
+            if math.prod(sizes) > MAX_TABLE_CELLS:
+                continue
+            grid = np.indices(sizes).reshape(len(group), -1)
+            cells = {names[column]: places for column, places in zip(group, grid, strict=True)}
+            cut = {name: recode[name] for name in cells if name in recode}
+            found.append((group, (rule.shares(cut, cells) > 0).reshape(sizes)))
+        return found
+
+    @cached_property
+    def _rules(self) -> list[Predicate]:
+        """Conditions of rows that keep the rules of the schema."""
+        if not self.schema.rules:
+            return []
+        from hushtable.query.where.rules import rules_of  # noqa: PLC0415 - slow to import
+
+        return [rule.kept for rule in rules_of(self.schema)]
+
+    def _redraw_breaks(
+        self, state: FitState, drawn: SampledParticles, codes: dict[str, NDArray[np.int64]]
+    ) -> None:
+        """Draw values of rows that break a rule again, inside the same buckets."""
+        for rule, _ in product(self._rules, range(_N_REDRAWS)):
+            breaks = np.flatnonzero(~rule.mask(codes))
+            if not len(breaks):
+                continue
+            for place, known in enumerate(state.columns):
+                values = known.counted.values
+                if values.name in rule.columns:
+                    buckets = drawn.column(place)[breaks].astype(np.int64)
+                    codes[values.name][breaks] = values.codes(
+                        buckets, known.buckets, known.shares, state.model.rng
+                    )
 
     def n_published(self, state: FitState) -> int:
         """Return the number of rows to publish."""
@@ -457,6 +504,7 @@ class QuiltPlan(Plan[SealedTable]):
             seed=noise.integer_below(2**64),
             prior=self.prior,
             earlier=self.earlier,
+            possible_in=self._possible_in,
         )
         return state, budget
 
