@@ -23,14 +23,14 @@ def explore(
     as_json: AsJson = False,
 ) -> None:
     """Write a page with answers of a release that works without server and network."""
-    from hushtable.files.writing import require_new, write_whole  # noqa: PLC0415 - slow to import
+    from hushtable.files.writing import replace_whole, require_new  # noqa: PLC0415 - slow to import
     from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415
 
     require_new(out)
     opened = ht.Release.load(release)
     with one_bar("computing answers") as progress:
         page = explorer_page(opened, progress)
-    write_whole(out, page)
+    replace_whole(out, page)
     tell(f"Wrote {out}: {len(page) / 2**20:.1f} MB. Open it in any browser.", as_json=as_json,
          file=str(out))  # fmt: skip
 

@@ -26,8 +26,11 @@ from hushtable.release.statement import NOT_PRIVATE
 from hushtable.schema import Integer, Number
 from hushtable.web.questions import ValueGroup, parts_of
 
-MAX_CELLS = 6000
+MAX_CELLS = 3000
 """Maximum number of cells of all tables of two columns, which take most of the time."""
+
+MAX_VALUES = 1000
+"""Maximum number of values of a column with medians; others would take minutes."""
 
 
 def explorer_page(release: Release, progress: Callable[[str, float], None]) -> str:
@@ -83,7 +86,7 @@ def _content(release: Release, progress: Callable[[str, float], None]) -> dict[s
     numbers = [n for n, column in columns.items() if isinstance(column, Integer | Number)]
     figures: dict[str, dict[str, Any]] = {}
     for place, number in enumerate(numbers):
-        for figure in ("mean", "median"):
+        for figure in ("mean", "median") if columns[number].size <= MAX_VALUES else ("mean",):
             ask = partial(getattr(release, figure), number)
             figures[f"{figure} of {number}"] = {"": [answers.add(ask)]} | {
                 name: [answers.add(partial(ask, group.clause)) for group in parts]
