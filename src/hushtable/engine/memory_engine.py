@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from hushtable.engine.baskets import (
     missing_codes,
 )
 from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
-from hushtable.engine.coded_rows import Encoded, scanned
+from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.engine import (
     MAX_GROUP,
     MAX_HISTOGRAM,
@@ -35,14 +35,9 @@ from hushtable.engine.engine import (
     rule_breaks,
 )
 from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.engine.sources.duckdb_files import connect_duckdb
-from hushtable.engine.sources.header import Header
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import recoded_domain
-
-if TYPE_CHECKING:
-    from hushtable.engine.sql_engine import SqlEngine
 
 _PART = 1 << 14  # rows counted together, so that their codes stay in the cache
 _PACKED = 1 << 19  # rows whose codes are packed together
@@ -53,16 +48,21 @@ class MemoryEngine(Engine):
     """Engine that counts with NumPy.
 
     `read` reads and encodes the rows once, at the first query. `noise` chooses the rows that count
-    if a person has more than ``max_rows``. If there are many rows (`large`), DuckDB counts their
-    tuples of items, since it can use the disk.
+    if a person has more than ``max_rows``. For many rows, `in_duckdb` returns an
+    engine that counts tuples of items in less memory.
     """
 
     def __init__(
-        self, read: Callable[[], Encoded], schema: Schema, noise: Noise, *, large: bool = False
+        self,
+        read: Callable[[], Encoded],
+        schema: Schema,
+        noise: Noise,
+        *,
+        in_duckdb: Callable[[Mapping[str, Codes32], Schema], Engine] | None = None,
     ) -> None:
         super().__init__(schema)
         self._noise = noise
-        self._large = large
+        self._in_duckdb = in_duckdb
         self._read: Callable[[], Encoded] | None = read
 
     @classmethod
@@ -149,20 +149,13 @@ class MemoryEngine(Engine):
         return tally.tables()
 
     def _tuples(self, groups: ItemGroups, query: ItemQuery, limits: TupleLimits) -> Tuples:
-        if query.item_columns is None and self._large:
-            return self._in_duckdb._tuples(groups, query, limits)
+        if query.item_columns is None and self._in_duckdb is not None:
+            return self._in_duckdb(self._rows, self.schema)._tuples(groups, query, limits)
         if query.item_columns is None:
             records = self._wide_records(groups, query.recode)
         else:
             records = self._listed_records(query)
         return count_tuples(records, groups, limits, self._noise)
-
-    @cached_property
-    def _in_duckdb(self) -> SqlEngine:
-        from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415 - imports ibis
-
-        connection = connect_duckdb(Header((), ()), None)
-        return SqlEngine(partial(scanned, connection, self._rows), self.schema)
 
     def _pairs(self, query: ItemQuery, items: Sequence[int] | None) -> ItemPairs:
         return count_pairs(self._listed_records(query), items)

@@ -20,11 +20,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.coded_rows import KEPT_BYTES, EncodedRows, bytes_per_row
+from hushtable.arrays import Codes32
+from hushtable.engine.coded_rows import KEPT_BYTES, EncodedRows, bytes_per_row, scanned
 from hushtable.engine.engine import Engine
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.reference_encoder import Temporal, text_of
-from hushtable.engine.sources.duckdb_files import open_in_duckdb
+from hushtable.engine.sources.duckdb_files import connect_duckdb, open_in_duckdb
 from hushtable.engine.sources.header import (
     AS_FOUND,
     Data,
@@ -245,7 +246,8 @@ class PrivateTable:
             memory_limit=table.memory_limit,
         )
         if in_memory:
-            return MemoryEngine(rows.in_memory, schema, noise, large=large)
+            in_duckdb = _in_duckdb if large else None
+            return MemoryEngine(rows.in_memory, schema, noise, in_duckdb=in_duckdb)
         from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415 - not for small tables
 
         return SqlEngine(rows.in_duckdb, schema)
@@ -329,6 +331,13 @@ class PrivateTable:
             return False
         few = SMALL <= n_rows <= LARGE and n_rows * bytes_per_row(schema) <= KEPT_BYTES
         return few and not (self.header.files and self.memory_limit is not None)
+
+
+def _in_duckdb(codes: Mapping[str, Codes32], schema: Schema) -> Engine:
+    """Return an engine whose DuckDB scans codes in memory."""
+    from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415 - not for small tables
+
+    return SqlEngine(partial(scanned, connect_duckdb(Header((), ()), None), codes), schema)
 
 
 def counting_engine(rows: TableSource, schema: Schema, noise: Noise, *, in_memory: bool) -> Engine:
