@@ -39,7 +39,7 @@ One with more is counted at a level of its taxonomy.
 N_BINS = 1 << 20
 """Maximum number of equal-width bins in which a numeric column with more values is read."""
 
-MAX_BUCKETS = 64
+MAX_BUCKETS = 192
 """Maximum number of buckets of an unordered column, so that every pair can be counted."""
 
 MAX_INTERVALS = 32

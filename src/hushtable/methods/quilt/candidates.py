@@ -21,8 +21,8 @@ from hushtable.methods.quilt.particles import Group, tables_of
 PENALTY = 0.5
 """Cost of a table's noise, as a share of its expected absolute error."""
 
-MAX_CELLS = 6000
-"""Maximum number of cells of a group of columns, by buckets."""
+MAX_CELLS = {2: 40_000, 3: 6000}
+"""Maximum number of cells of a pair, and of a triple, by buckets."""
 
 WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
 """Weight of a table's error, in tenths: more for tables with the target."""
@@ -69,7 +69,7 @@ def groups_of(sizes: Sequence[int], target: int | None) -> list[Group]:
     return [
         group
         for group in (*pairs, *triples)
-        if math.prod(sizes[column] for column in group) <= MAX_CELLS
+        if math.prod(sizes[column] for column in group) <= MAX_CELLS[len(group)]
         and all(sizes[column] > 1 for column in group)
     ]
 
