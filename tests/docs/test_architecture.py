@@ -71,7 +71,7 @@ def missing_files(names: set[str]) -> set[str]:
 def test_documents_name_existing_files() -> None:
     names = {name for path in DOCUMENTS for name in named_files(path.read_text(encoding="utf-8"))}
     assert "engine/open_table.py" in names
-    assert missing_files(names) == {"STATEMENT.md"}  # part of every release
+    assert missing_files(names) <= {"STATEMENT.md"}  # part of every release
 
 
 def test_a_document_that_names_a_removed_file_is_found() -> None:
