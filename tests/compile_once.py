@@ -22,7 +22,8 @@ try:
 except ImportError:  # Windows has no such locks; without the extra `publish` there are no kernels
     pass
 else:
-    _compile = Dispatcher.compile
+    # Pytest imports this module twice: as a plugin, and to collect its doctests.
+    _compile = getattr(Dispatcher.compile, "wrapped", Dispatcher.compile)
     _depth = 0  # of kernels that this process is compiling; each may call others
 
     def _compile_alone(self: Any, sig: Any) -> Any:
@@ -44,4 +45,5 @@ else:
             finally:
                 _depth -= 1
 
+    _compile_alone.wrapped = _compile  # type: ignore[attr-defined]
     Dispatcher.compile = _compile_alone
