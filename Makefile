@@ -56,7 +56,6 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
-	$(BIN)/codespell
 	$(BIN)/python docs/check_prose.py
 
 # The documentation site, in site/.

@@ -1,10 +1,12 @@
 """Time and memory of publishing a million to a hundred million rows, on DuckDB and on Spark.
 
 Run as ``python -m benchmarks.scale [--rows 1000000 10000000] [--engine duckdb spark]
-[--method diffgen noisy-counts partition] [--folder DIR]``. Rows with 14 columns are generated, as
-Parquet files of at most ten million rows, which are kept and reused if ``--folder`` is given. Every
-publication is a separate process. Its peak memory includes that of the Java process and the workers
-that it starts. DuckDB is limited to 4 GB, Spark's driver to ``spark.driver.memory``.
+[--method diffgen noisy-counts partition] [--folder DIR] [--against SRC]``. Rows with 14 columns are
+generated, as Parquet files of at most ten million rows, which are kept and reused if ``--folder``
+is given. Every publication is a separate process. Its peak memory includes that of the Java process
+and the workers that it starts. DuckDB is limited to 4 GB, Spark's driver to
+``spark.driver.memory``. With ``--against``, the folder `src` of another version, both versions run
+three times in turn, and the medians and their ratios are printed.
 """
 
 from __future__ import annotations
@@ -12,19 +14,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
-from hushtable import DiffGen, NoisyCounts, Partition, Schema, publish
+from hushtable import DiffGen, NoisyCounts, Partition, Quilt, Schema, publish
 from hushtable.methods import Method
 
 PART = 10_000_000  # rows of one file
 LIMIT = "4GB"
+REPEATS = 3  # of each version, if two are compared
 
 NUMBERS = {
     # name: (low, high, SQL of a random value); shaped like the Adult census table
@@ -48,6 +53,8 @@ METHODS: dict[str, tuple[Method, tuple[str, ...] | None]] = {
     "diffgen": (DiffGen(epsilon=1, specializations=15), None),
     "noisy-counts": (NoisyCounts(epsilon=1, delta="1e-9", k=10), FEW),
     "noisy-counts, all columns": (NoisyCounts(epsilon=1, delta="1e-9", k=10), None),
+    "quilt": (Quilt(epsilon=1, delta="1e-9"), FEW),
+    "quilt, all columns": (Quilt(epsilon=1, delta="1e-9"), None),
     "partition": (Partition(epsilon=1), FEW),
     "partition, all columns": (Partition(epsilon=1), None),
 }
@@ -127,7 +134,7 @@ def used() -> tuple[float, float]:
     return sum(peaks[number] for number in there), sum(seconds[number] for number in there)
 
 
-def publish_once(data: Path, engine: str, name: str) -> dict[str, object]:
+def publish_once(data: Path, engine: str, name: str) -> dict[str, Any]:
     """Publish once, and return seconds and MB, or the reason of a refusal."""
     method, published = METHODS[name]
     public = schema(published)
@@ -152,12 +159,34 @@ def publish_once(data: Path, engine: str, name: str) -> dict[str, object]:
         }
 
 
-def in_a_process(data: Path, engine: str, name: str) -> dict[str, object]:
-    """Publish in a separate process."""
+def in_a_process(data: Path, engine: str, name: str, version: Path | None) -> dict[str, Any]:
+    """Publish in a separate process, with this version of hushtable or another."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--one", str(data)]
-    done = subprocess.run([*command, engine, name], capture_output=True, text=True, check=True)
-    answer: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    done = subprocess.run(
+        [*command, engine, name],
+        env=os.environ if version is None else {**os.environ, "PYTHONPATH": str(version)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+def compare(data: Path, engine: str, name: str, version: Path) -> str:
+    """Publish in turn with this version and another; return the medians and their ratios."""
+    runs: dict[Path | None, list[dict[str, Any]]] = {version: [], None: []}
+    for _ in range(REPEATS):
+        for one, measured in runs.items():
+            measured.append(in_a_process(data, engine, name, one))
+    figures = []
+    for what in ("cpu", "peak_mb"):
+        other, this = (
+            statistics.median(run[what] for run in measured) for measured in runs.values()
+        )
+        figures.append(f"{what} {other:,.1f} -> {this:,.1f} ({this / other - 1:+.0%})")
+    refused = {run["refused"] for measured in runs.values() for run in measured} - {""}
+    return ", ".join([*figures, *refused])
 
 
 def main() -> None:
@@ -166,6 +195,7 @@ def main() -> None:
     parser.add_argument("--engine", nargs="*", default=["duckdb", "spark"])
     parser.add_argument("--method", nargs="*", default=list(METHODS))
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--against", type=Path, help="folder src of another version")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -178,8 +208,13 @@ def main() -> None:
             for name in given.method:
                 before = None
                 for rows in given.rows:
-                    row = in_a_process(write_rows(folder, rows), engine, name)
-                    growth = f" ({row['cpu'] / before:.1f} times)" if before else ""  # type: ignore[operator]
+                    data = write_rows(folder, rows)
+                    if given.against:
+                        figures = compare(data, engine, name, given.against)
+                        print(f"{engine:7} {name:26} {rows:>12,} rows: {figures}", flush=True)
+                        continue
+                    row = in_a_process(data, engine, name, None)
+                    growth = f" ({row['cpu'] / before:.1f} times)" if before else ""
                     print(
                         f"{engine:7} {name:26} {rows:>12,} rows: {row['seconds']:7.1f} s, "
                         f"{row['cpu']:7.1f} s of CPU{growth}, peak {row['peak_mb']:,.0f} MB "

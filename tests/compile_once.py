@@ -1,7 +1,8 @@
 """Compilation of each kernel by one test process only.
 
 Compiled kernels are kept beside their source. In a fresh clone, all test processes would compile
-the same kernels at the same time; with a lock for each kernel, the others wait and then load it.
+the same kernels at the same time. With one lock for all kernels, the others wait and then load
+what was compiled. (Kernels call each other, so one lock for each could block two processes.)
 """
 
 from __future__ import annotations
@@ -21,26 +22,28 @@ try:
 except ImportError:  # Windows has no such locks; without the extra `publish` there are no kernels
     pass
 else:
-    _compile = Dispatcher.compile
-    _held: set[Path] = set()
+    # Pytest imports this module twice: as a plugin, and to collect its doctests.
+    _compile = getattr(Dispatcher.compile, "wrapped", Dispatcher.compile)
+    _depth = 0  # of kernels that this process is compiling; each may call others
 
     def _compile_alone(self: Any, sig: Any) -> Any:
-        kept = self.stats.cache_path
-        path = Path(kept or "") / f"{self.py_func.__module__}.{self.py_func.__qualname__}.lock"
-        if not kept or path in _held:
+        global _depth  # noqa: PLW0603
+        if not self.stats.cache_path or _depth:
             return _compile(self, sig)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
+        folder = Path(self.stats.cache_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "compile.lock").open("ab") as file:
             end = time.monotonic() + WAIT
             while time.monotonic() < end:
                 with suppress(BlockingIOError):
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 time.sleep(0.05)
-            _held.add(path)
+            _depth += 1
             try:
                 return _compile(self, sig)
             finally:
-                _held.discard(path)
+                _depth -= 1
 
+    _compile_alone.wrapped = _compile  # type: ignore[attr-defined]
     Dispatcher.compile = _compile_alone

@@ -16,25 +16,26 @@ from typing import Any
 
 import pytest
 
-from hushtable.privacy.noise.bit_reader import Words
-from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
+from hushtable.privacy.noise import sources
+from hushtable.privacy.noise.sources import SeededNoise
 from seeds import shifted
 
 _streams: list[SeededNoise] = []
-_as_in_releases = SecureNoise._words
 
 
-def _words(self: SecureNoise, n: int) -> Words:
-    return _streams[-1]._words(n) if _streams else _as_in_releases(self, n)
+class _System:
+    """The part of `os` that `SecureNoise` uses."""
+
+    @staticmethod
+    def urandom(n: int) -> bytes:
+        """Return bytes of the test's stream, or of the operating system outside of tests."""
+        words = _streams[-1]._words(-(-n // 8)) if _streams else None
+        return os.urandom(n) if words is None else words.astype("<u8").tobytes()[:n]
 
 
-def from_the_system(n: int) -> Words:
-    """Draw words as releases do, within a test as well."""
-    return _as_in_releases(SecureNoise(), n)
-
-
-SecureNoise._words = _words  # type: ignore[method-assign]
-os.register_at_fork(after_in_child=_streams.clear)  # a child would repeat its parent's draws
+sources.os = _System  # type: ignore[attr-defined]
+if hasattr(os, "register_at_fork"):  # a child would repeat its parent's draws
+    os.register_at_fork(after_in_child=_streams.clear)
 
 
 def item_name(item: pytest.Item) -> str:

@@ -14,7 +14,7 @@ from hushtable.audit.inputs import Pair, TableInput
 from hushtable.audit.recorder import observer_of
 from hushtable.audit.reference_costs import ReferenceCost, delta_of, reference_cost
 from hushtable.audit.subject import Clock, Prepared, Subject
-from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
+from hushtable.audit.white_box import Watched, WhiteBox, faults_of_count_mechanism
 from hushtable.engine import memory_engine
 from hushtable.engine.sealed_table import seal
 from hushtable.methods.base import Released
@@ -44,7 +44,7 @@ def fault_of(release: Any, *, pairs: list[Pair] | None = None) -> str:
 
     subject = Subject(None, SCHEMA, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type]
     pairs = pairs or list(copies(SCHEMA, range(12)))
-    finding = WhiteBox([(subject, "tried", pairs)]).finding(1e-9, Clock())
+    finding, *_ = WhiteBox([Watched(subject, "tried", pairs)]).findings(1e-9, Clock())
     assert finding is not None
     assert (finding.verdict == "VIOLATION") is (finding.witness is not None)
     return finding.witness.event if finding.witness else ""
@@ -150,8 +150,8 @@ def watch_crowd(pair: Pair) -> tuple[WhiteBox, Any]:
         return Released({}, {"c": opened(seal(engine, account), noise)})
 
     subject = Subject(None, pair.one.schema, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type, union-attr]
-    box = WhiteBox([(subject, "tried", [pair] * 5)])
-    return box, box.finding(1e-9, Clock())
+    box = WhiteBox([Watched(subject, "tried", [pair] * 5)])
+    return box, next(iter(box.findings(1e-9, Clock())), None)
 
 
 def test_the_same_rows_are_selected_in_both_tables() -> None:

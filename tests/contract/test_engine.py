@@ -186,9 +186,46 @@ def test_auto_picks_by_kind_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}}
     )
     large = pa.table({"x": np.ones(1_000_000, np.int8)})
+    assert isinstance(connect(large, one), MemoryEngine)
+    monkeypatch.setattr("hushtable.engine.open_table.KEPT_BYTES", 999_999)
     engine = connect(large, one)
     assert isinstance(engine, SqlEngine)
     assert engine.histograms(["x"])["x"].tolist() == [0, 1_000_000]
+
+
+def test_codes_of_many_rows_are_counted_in_memory_and_their_tuples_in_duckdb(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = pa.table({"id": [1, 2, 3], "age": [2, 2, None], "sex": ["F", "M", "F"]})
+    expected = connect(table, SCHEMA, engine="memory")
+    monkeypatch.setattr("hushtable.engine.open_table.SMALL", 2)
+    engine = connect(table, SCHEMA)
+    assert isinstance(engine, MemoryEngine)
+    assert engine.counts(["age", "sex"]).codes.tolist() == [[2, 0], [2, 1], [10, 0]]
+    groups = [[0], [1]]
+    for found in (engine, expected):
+        tuples = found.tuples(groups, max_groups=1)
+        assert (int(tuples.counts.sum()), tuples.n_records) == (3, 3)
+        tuples = found.tuples(groups, max_groups=2)
+        assert tuples.counts.tolist() == [2, 2, 1]
+    # Persons may be too many for a Python dictionary.
+    unit = {"kind": "person", "column": "id", "max_rows": 1}
+    persons = Schema.from_dict({**SCHEMA.to_dict(), "unit": unit})
+    assert isinstance(connect(table, persons), SqlEngine)
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 3, 1 << 20])
+def test_duckdb_scans_or_copies_codes(monkeypatch: pytest.MonkeyPatch, kept_bytes: int) -> None:
+    monkeypatch.setattr("hushtable.engine.coded_rows.KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr("hushtable.engine.sources.arrow_rows.BATCH_ROWS", 2)
+    table = pa.table({"id": range(9), "age": [*range(8), None], "sex": ["F", "M", None] * 3})
+    engine = connect(table, SCHEMA, engine="duckdb")
+    assert engine.histograms(["age"])["age"].tolist() == [1] * 8 + [0, 0, 1]
+    assert engine.marginals([["sex", "age"]])[0].sum(axis=1).tolist() == [3, 3, 3]
+    assert len(engine.counts(["age", "sex"]).counts) == engine.n_rows() == 9
+    unit = {"kind": "person", "column": "id", "max_rows": 1}
+    persons = Schema.from_dict({**SCHEMA.to_dict(), "unit": unit})
+    assert connect(table.slice(0, 8), persons, engine="duckdb").n_rows() == 8
 
 
 def test_engine_that_does_not_fit_the_data_is_refused() -> None:

@@ -70,7 +70,7 @@ def _rounded(patch: pytest.MonkeyPatch) -> None:
 def _without_guard(patch: pytest.MonkeyPatch) -> None:
     for module in (coded_rows, sql_counting):
         patch.setattr(module, "spot_check", lambda *_: None)
-    patch.setattr(coded_rows, "_check_identities", lambda *_: None)
+    patch.setattr(coded_rows, "check_identities", lambda *_: None)
 
 
 Mutant = Callable[[pytest.MonkeyPatch], None]

@@ -63,14 +63,15 @@ def missing_files(names: set[str]) -> set[str]:
     """Return the names that are not the end of the path of a file in the repository."""
     folders = ("src", "tests", "docs", "benchmarks", "examples")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
-    existing = [f"/{path.relative_to(ROOT).as_posix()}" for path in [*paths, *ROOT.glob("*")]]
+    own = [path for path in [*paths, *ROOT.glob("*")] if "fixtures" not in path.parts]
+    existing = [f"/{path.relative_to(ROOT).as_posix()}" for path in own]
     return {name for name in names if not any(path.endswith(f"/{name}") for path in existing)}
 
 
 def test_documents_name_existing_files() -> None:
     names = {name for path in DOCUMENTS for name in named_files(path.read_text(encoding="utf-8"))}
     assert "engine/open_table.py" in names
-    assert missing_files(names) == {"STATEMENT.md"}  # part of every release
+    assert missing_files(names) <= {"STATEMENT.md"}  # part of every release
 
 
 def test_a_document_that_names_a_removed_file_is_found() -> None:

@@ -23,7 +23,7 @@ from hushtable.privacy.ledger.budget import (
     NOTHING,
     Budget,
     Concentrated,
-    Gaussian,
+    GaussianLoss,
     LedgerCap,
     Loss,
 )
@@ -83,7 +83,7 @@ class Adversary:
                 concentrated=Concentrated(
                     rho=loss.concentrated.rho * rho_charged, delta=loss.concentrated.delta
                 ),
-                gaussian=Gaussian(
+                gaussian=GaussianLoss(
                     mu_squared=loss.gaussian.mu_squared * mu_squared_charged,
                     delta=loss.gaussian.delta,
                 ),
@@ -146,7 +146,7 @@ def with_gaussian(basic: Fraction, approximation: Fraction, conversion: Fraction
     mu = gaussian_share(EPSILON, conversion)
     return LedgerCap(
         basic=Budget(epsilon=EPSILON, delta=basic),
-        gaussian=Gaussian(mu_squared=mu**2, delta=approximation),
+        gaussian=GaussianLoss(mu_squared=mu**2, delta=approximation),
         mu=mu,
     )
 

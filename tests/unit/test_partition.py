@@ -404,6 +404,13 @@ def test_whole_counts_keep_the_sum_and_the_order(fitted: list[float]) -> None:
 # --- estimates and rows ---------------------------------------------------------------------------
 
 
+def test_the_number_of_rows_is_known_without_drawing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = run(Partition(epsilon=1, max_depth=3), mixed_rows(50), MIXED)
+    n_rows = release.frame().num_rows
+    monkeypatch.delattr(type(release).__mro__[1], "frame")
+    assert release.n_rows == n_rows
+
+
 def test_counts_are_exact_where_there_is_almost_no_noise() -> None:
     table = mixed_rows(3000)
     release = run(Partition(epsilon=100, max_depth=12, test_from=20), table, MIXED)

@@ -42,7 +42,7 @@ def codes(seed: int = 0) -> dict[str, Ints]:
 
 
 def release(rows: dict[str, Ints], std: float, seed: int = 0) -> QuiltEstimator:
-    """Return a release of noisy pairs whose synthetic rows have pairs, but no triples, of `rows`."""
+    """Return a release of noisy pairs; its synthetic rows do not have the triples of `rows`."""
     rng = np.random.default_rng(shifted(seed))
     sizes = {"a": 2, "b": 2, "y": 2, "x": 10}
     tables, counts = [], []
@@ -88,7 +88,7 @@ def test_an_exclusive_or_is_inside_the_limits_and_marked_as_untested() -> None:
     for seed in range(6):
         rows = codes(seed)
         made = release(rows, 8.0, seed)
-        for a, b, y in product("no yes".split(), repeat=3):
+        for a, b, y in product(["no", "yes"], repeat=3):
             answer = made.count(f"a = '{a}' AND b = '{b}' AND y = '{y}'")
             true = np.all(
                 [rows[n] == (v == "yes") for n, v in zip("aby", (a, b, y), strict=True)], axis=0
@@ -131,7 +131,7 @@ def exact(rows: dict[str, Ints], functions: list[RowFunction]) -> SumEstimates:
 
 
 def test_limits_of_conditions_are_sharp() -> None:
-    """Without noise, moving rows along the only interaction of 2 x 2 x 2 cells reaches both ends."""
+    """Without noise, moving rows along the interaction of 2 x 2 x 2 cells reaches both ends."""
     rng = np.random.default_rng(shifted(0))
     sign = np.array([[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]])
     for _ in range(20):

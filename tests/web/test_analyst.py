@@ -315,14 +315,14 @@ def test_a_note_states_how_many_numbers_it_applies_to() -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", " =1+1", "\n=1+1", "\uff1d1+1", "@SUM(A1)", "-1+cmd"])
 def test_downloads_contain_no_formula(text: str) -> None:
-    estimate = Estimate(value=-1, low=-2, high=2, privacy_std=1, model_std=0, what=text)
+    estimate = Estimate(value=-1, low=-2.96, high=0.96, privacy_std=1, model_std=0, what=text)
     question = PageQuestion(by=(text,), figure="mean", of="x")
     answer = PageAnswer(
         question, text, estimate, (AnswerCell((ValueGroup(text, ""),), text, estimate),)
     )
     names, row = csv.reader(io.StringIO(answer.to_csv()))
     assert [*names[:1], names[2], *row[:2]] == [f"'{text}"] * 4
-    assert row[2:] == ["-1", "-2", "2", "1"]
+    assert row[2:] == ["-1", "-2.96", "0.96", "1.00002", "measured"]
 
 
 def test_it_works_behind_a_proxy(release: Release) -> None:

@@ -69,7 +69,7 @@ def test_a_slow_query_is_canceled_and_others_are_answered_meanwhile(
         for one in slow:
             with pytest.raises(Refused, match="being closed"):
                 one.result()
-    assert len(pids) == 3
+    assert 3 <= len(pids) <= answer_pool.AT_ONCE + answer_pool.SLOW
     assert not any(map(is_running, pids)), "a closed pool leaves nothing behind"
     with pytest.raises(Busy):
         pool.ask("pid")

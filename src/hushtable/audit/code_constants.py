@@ -32,6 +32,9 @@ _BEFORE = 4
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]{0,39}")
 
+MOST_LETTERS = 60
+"""Longer texts, such as docstrings, are not names."""
+
 COMMON_NAMES = ("age", "sex", "income", "diagnosis", "name", "zip", "date", "id", "weight", "hiv",
                 "salary", "race", "region", "status")  # fmt: skip
 """Names of columns that are tried for every method."""
@@ -139,8 +142,8 @@ def _collect(value: Any, found: CodeConstants, seen: set[int]) -> None:
             return
         is_ours = _is_reached(value.__module__)
         found.own |= dict.fromkeys(_compared(value))
-        found.own |= dict.fromkeys(_numbers(value.__code__))
-        found.own |= {} if is_ours else dict.fromkeys(_texts(value.__code__))
+        every = _constants(value.__code__)
+        found.own |= {c: None for c in every if not is_ours or not isinstance(c, str)}
         names = [] if is_ours else [value.__globals__.get(n) for n in value.__code__.co_names]
         for part in (*_closure(value), *names):
             if isinstance(part, FunctionType | int | float | Fraction | tuple | list | dict):
@@ -171,19 +174,14 @@ def _closure(function: FunctionType) -> Iterator[Any]:
             continue
 
 
-def _numbers(code: CodeType) -> Iterator[int | float]:
+def _constants(code: CodeType) -> Iterator[int | float | str]:
+    """Yield the numbers and the short texts of a function."""
     for value in code.co_consts:
         if isinstance(value, CodeType):
-            yield from _numbers(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield value
-
-
-def _texts(code: CodeType) -> Iterator[str]:
-    for value in code.co_consts[1:]:  # the first one may be the docstring
-        if isinstance(value, CodeType):
-            yield from _texts(value)
-        elif isinstance(value, str):
+            yield from _constants(value)
+        elif (isinstance(value, int | float) and not isinstance(value, bool)) or (
+            isinstance(value, str) and len(value) <= MOST_LETTERS
+        ):
             yield value
 
 

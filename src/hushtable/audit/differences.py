@@ -8,7 +8,6 @@ side is counted in new runs. Only these last runs prove anything; see ``auditor.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,9 +21,9 @@ from hushtable.audit.cases import Case
 from hushtable.audit.code_constants import CodeConstants, constants_of
 from hushtable.audit.events import Event, Not, Samples, Within
 from hushtable.audit.features import Features
-from hushtable.audit.inputs import Input, Pair, TableInput
+from hushtable.audit.inputs import Input, Pair
 from hushtable.audit.loss import LossClaim
-from hushtable.audit.recorder import RecordingNoise, run_plan
+from hushtable.audit.recorder import run_plan
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import (
     Clock,
@@ -33,14 +32,10 @@ from hushtable.audit.subject import (
     Subject,
     published,
     scratch,
-    stopwatch,
 )
 from hushtable.audit.white_box import Watched
-from hushtable.errors import HushtableError
-from hushtable.methods.base import GraphMethod, Plan, Released
+from hushtable.methods.base import GraphMethod, Plan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 
 ROUNDS = (4, 4, 8, 16, 32, 32)
@@ -289,65 +284,6 @@ def _proves(n: int, limit: float, delta: float, error: float) -> bool:
     return loss_at_least(EventTally(n, n), EventTally(0, n), delta=delta, error=error) > limit
 
 
-# Input sizes at which a method's behavior changes, found by comparing the signatures of runs.
-
-Signature = frozenset[tuple[str, ...]]
-"""Kinds of draws in some runs; names of the parts of their releases, or types of their errors."""
-
-MOST_CHANGES = 4
-"""Maximum number of changes that are narrowed down to a single row."""
-
-
-def signature_of(run: Callable[[Noise], Released], seeds: Sequence[int]) -> Signature:
-    """Return the kinds of draws of runs with these seeds, and the parts of their releases."""
-    found: set[tuple[str, ...]] = set()
-    for seed in seeds:
-        noise = RecordingNoise(seed)
-        try:
-            released = run(noise)
-        except HushtableError as error:
-            found.add(("refused", type(error).__name__))
-        else:
-            found |= {
-                ("table", name, *table.column_names) for name, table in released.tables.items()
-            }
-            found |= {("setting", name) for name in released.settings}
-            found |= {("attachment", name) for name in released.attachments}
-            found.add(("notes", str(len(released.settings.get("notes", ())))))
-            found.add(("warnings", str(len(released.warnings))))
-        found |= {("draw", d.what, type(d.mechanism).__name__) for d in noise.draws}
-    return frozenset(found)
-
-
-def changes(
-    signature_at: Callable[[int], Signature],
-    sizes: Sequence[int],
-    *,
-    enough: Callable[[], bool] = lambda: False,
-) -> list[int]:
-    """Return sizes n such that runs on n and on n + 1 rows have different signatures.
-
-    Between two of `sizes` with different signatures, bisection finds one such n. Stop after
-    `MOST_CHANGES` sizes, or when `enough` returns True.
-
-    Examples
-    --------
-    >>> changes(lambda n: frozenset({("setting", str(n >= 700))}), [300, 512, 1024, 2048])
-    [699]
-    """
-    found: list[int] = []
-    at = functools.cache(signature_at)
-    for low, high in itertools.pairwise(sizes):
-        if enough() or len(found) == MOST_CHANGES or at(low) == at(high):
-            continue
-        below, above = low, high
-        while above - below > 1:
-            middle = (below + above) // 2
-            below, above = (below, middle) if at(middle) != at(below) else (middle, above)
-        found.append(below)
-    return found
-
-
 # Inputs, schemas and observations for the tests of certain differences.
 
 VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128, 200, 255, 299)
@@ -356,16 +292,13 @@ VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128
 FOLDER_SIZES = (0, 5, 40, 150)
 """Rows of tables that are observed on disk, or that have several additional columns."""
 
-DISTANT_SIZES = (7, 30_000)
+DISTANT_SIZES = (7, 60, 700, 30_000)
 """Rows of tables that are compared with very different tables."""
 
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
 """Numbers of edges of graphs, in each shape."""
 
-FAR_SIZES = (sweep.MOST_ROWS, 512, 1024, 2048, 4096, 8192)
-"""Sizes between which a change of the signature is searched."""
-
-LARGE, HUGE = 50_000, 6_000_000
+LARGE, HUGE = 50_000, 2_000_000
 """Rows of a large table, and of the largest one, which consists of copies of one row."""
 
 N_SWEPT = 5
@@ -376,12 +309,6 @@ FEW_SIZES = (0, 5, 40)
 
 RANDOM_PAIRS = 400
 """Random tables with the schema of the audit case."""
-
-SEEDS = (1, 2)
-"""Seeds of the runs whose signatures are compared."""
-
-SEARCH_SECONDS = 2.0
-"""CPU seconds after which the search for changes stops."""
 
 
 def some_inputs(claim: LossClaim) -> list[Input]:
@@ -422,11 +349,12 @@ def watched_for(
     variants: list[tuple[str, Subject]] = []
     code = constants_of(plan)
     if not is_given and not is_graph:
-        sizes = DISTANT_SIZES if schema.rows is None else (schema.rows,)
+        sizes: Sequence[int] = DISTANT_SIZES if schema.rows is None else (schema.rows,)
         far = list(sweep.distant_pairs(schema, claim.relation, sizes))
         yield Watched(subject, "very different tables", far, 0.1)
-        for name, of in _variants(claim, case, subject, code):
-            sizes = DISTANT_SIZES[:1] if of.schema.rows is None else (of.schema.rows,)
+        every = _variants(claim, case, subject, code)
+        for name, of in sorted(every, key=lambda one: one[1].schema.domain.size):
+            sizes = DISTANT_SIZES[:2] if of.schema.rows is None else (of.schema.rows,)
             pairs = list(sweep.distant_pairs(of.schema, claim.relation, sizes))
             yield Watched(of, f"very different tables, {name}", pairs, 0.01)
             variants.append((name, of))
@@ -443,6 +371,8 @@ def watched_for(
         yield Watched(subject, "tables of sizes that the code names", pairs, 0.2)
         pairs = list(sweep.random_pairs(schema, claim.relation, RANDOM_PAIRS))
         yield Watched(subject, "random tables", pairs, 0.2)
+        climb = partial(sweep.climbing_pairs, schema, claim.relation, RANDOM_PAIRS)
+        yield Watched(subject, "tables chosen by a search", climb, 0.25)
         large = list(itertools.islice(sweep.swept(schema, claim.relation, [LARGE]), 2))
         yield Watched(subject, "large tables", large, 0.1)
         if schema.unit.kind == "row" and claim.relation == "add-remove":
@@ -483,10 +413,7 @@ def neighbors_for(
         is_wide = len(other.schema.attributes) > len(subject.schema.attributes) + 1
         sizes = FOLDER_SIZES if is_wide else VARIANT_SIZES
         yield other, f"tables with {name}", list(sweep.swept(other.schema, claim.relation, sizes))
-    plan = plan_of(subject)
-    many = sweep.sizes_of(constants_of(plan))
-    if plan is not None:
-        many = sorted({*many, *_turns(subject)})
+    many = sweep.sizes_of(constants_of(plan_of(subject)))
     yield subject, "tables of many sizes", list(sweep.swept(subject.schema, claim.relation, many))
 
 
@@ -523,20 +450,6 @@ def _pairs_for_folders(claim: LossClaim, subject: Subject, *, is_given: bool) ->
     if not is_given and not is_graph and subject.schema.rows is None:
         pairs += list(sweep.swept(subject.schema, claim.relation, FOLDER_SIZES))
     return pairs
-
-
-def _turns(subject: Subject) -> list[int]:
-    """Return sizes beyond the sweep at which the signature of runs changes."""
-    found: list[int] = []
-    used = stopwatch()
-    for rows_of in list(sweep.shapes(subject.schema).values())[:2]:
-
-        def signature_at(n: int, rows_of: sweep.Rows = rows_of) -> Signature:
-            opened = TableInput(subject.schema, tuple(rows_of(n))).open(SeededNoise(1))
-            return signature_of(partial(subject.prepared.run, opened), SEEDS)
-
-        found += changes(signature_at, FAR_SIZES, enough=lambda: used() > SEARCH_SECONDS)
-    return found
 
 
 def _variants(

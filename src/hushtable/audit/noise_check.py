@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from hushtable import kernels
 from hushtable.audit.bounds import EventTally, fits
 from hushtable.audit.report import Finding
+from hushtable.privacy.noise import sources
 from hushtable.privacy.noise.bit_reader import DIGIT_BITS, BitReader, Words
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
@@ -232,7 +233,7 @@ def _repeats(noise: Noise) -> Iterator[str]:
     if n_repeated(others):
         yield f"of {times:,} new sources, {n_repeated(others):,} start with the words of another"
     marked = np.concatenate([_marked(noise._words(n)) for n in _requests()])
-    if len(np.unique(marked)) < len(marked):
+    if n_repeated(marked):
         yield f"a stream of {sum(_requests()):,} words repeats some of them"
     if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # seeded noise repeats by design
         return
@@ -244,14 +245,17 @@ def _repeats(noise: Noise) -> Iterator[str]:
 
 def _requests() -> Iterator[int]:
     """Yield sizes of requests: many small ones, then large ones."""
-    yield from itertools.islice(itertools.cycle((1, 2, 5, 17, 80)), SHORT)
+    yield from itertools.islice(itertools.cycle((2, 5, 17, 80)), SHORT)
     yield from itertools.repeat(1 << 16, LONG_WORDS >> 16)
 
 
 def _marked(words: Words) -> Words:
-    """Return the words that end in eight zeros: a repeated stretch repeats its marked words."""
-    marked: Words = words[(words & np.uint64(255)) == 0]
-    return marked
+    """Return the pairs of words that start with one that ends in eight zeros.
+
+    A repeated stretch repeats its marked pairs; other pairs are equal with probability 2**-120.
+    """
+    places = np.flatnonzero((words[:-1] & np.uint64(255)) == 0)
+    return np.stack((words[places], words[places + 1]), axis=1)
 
 
 def _not_of_the_system(noise: Noise) -> Iterator[str]:
@@ -262,15 +266,16 @@ def _not_of_the_system(noise: Noise) -> Iterator[str]:
     """
     if type(noise) is not SecureNoise:
         return
-    real, mine, supplied = os.urandom, threading.get_ident(), bytearray()
+    system: Any = vars(sources)["os"]  # the module, or what tests put in its place
+    real, mine, supplied = system.urandom, threading.get_ident(), bytearray()
 
     def recording(n: int) -> bytes:
-        drawn = real(n)
+        drawn: bytes = real(n)
         if threading.get_ident() == mine:
             supplied.extend(drawn)
         return drawn
 
-    os.urandom = recording
+    system.urandom = recording
     try:
         for n in (1, 2, 3, 40, 1000, 1 << 17):
             for source in (noise, type(noise)()):
@@ -279,7 +284,7 @@ def _not_of_the_system(noise: Noise) -> Iterator[str]:
                     yield f"a request of {n:,} words does not return words of the operating system"
                     return
     finally:
-        os.urandom = real
+        system.urandom = real
 
 
 def n_repeated(words: NDArray[np.uint64]) -> int:

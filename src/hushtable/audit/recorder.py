@@ -38,7 +38,7 @@ from hushtable.privacy.noise.sources import SeededNoise
 FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""
 
-N_UNLIKELY = 1000
+N_UNLIKELY = 100
 """Number of requests with unlikely random bits. It is limited because some samplers repeat until
 they get other ones."""
 

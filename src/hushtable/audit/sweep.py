@@ -34,7 +34,7 @@ MOST_ROWS = 300
 LARGEST_CONSTANT = 5_000
 """Largest number of a plan that is tried as a size in every shape."""
 
-MOST_LARGE, MOST_NAMED = 5_000_000, 12
+MOST_LARGE, MOST_NAMED = 2_000_000, 12
 """Largest number tried on copies of one row, and how many such numbers are tried."""
 
 MOST_NAMES, PER_SCHEMA = 160, 40
@@ -42,6 +42,9 @@ MOST_NAMES, PER_SCHEMA = 160, 40
 
 TANGLED = 8
 """Random graphs of each size."""
+
+CLIMBING = 6
+"""Tables from which a search continues."""
 
 Rows = Callable[[int], Sequence[Row]]
 
@@ -96,6 +99,37 @@ def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Ro
     """Return, in turn, one row, several different rows, or more rows than are used."""
     others = [corner for corner in corners if corner != row] or [row]
     return ([row], [row, *others][: max(most, 2)], [row] * most + others[:1] * most)[n % 3]
+
+
+def climbing_pairs(
+    schema: Schema, relation: Neighbors, n: int, *, tightness: Callable[[], float]
+) -> Iterator[Pair]:
+    """Yield neighbors at which scores move more and more, as measured by `tightness`.
+
+    Each pair is one of the best so far with some rows added or removed.
+    """
+    rng = np.random.default_rng(2)
+    pool: list[tuple[float, list[Row], list[Row]]] = []
+    sizes = schema.domain.shape
+    for number in range(n):
+        if number == n // 10 and not any(best[0] for best in pool):
+            return  # the method does not select by scores
+        base, extra = [], [tuple(map(int, rng.integers(sizes))) for _ in range(2)]
+        if number < n // 4 or not pool:
+            cells = rng.integers(sizes, size=(12, len(sizes))).tolist()
+            base = [tuple(cells[at]) for at in rng.integers(12, size=rng.integers(2, 30))]
+        else:
+            _, rows, was = pool[int(rng.integers(len(pool)))]
+            base = [*rows, *(tuple(map(int, rng.integers(sizes))) for _ in range(rng.integers(3)))]
+            kept = rng.permutation(len(base))[: len(base) - int(rng.integers(min(3, len(base))))]
+            base, extra = [base[at] for at in kept], was if rng.integers(3) else extra
+        name = f"{len(base)} rows, chosen by a search, and one more"
+        if relation == "replace":
+            one, two = (TableInput(schema, (*base, row)) for row in extra)
+            yield Pair(name, one, two)
+        else:
+            yield with_and_without(schema, name, base, extra)
+        pool = sorted([*pool, (tightness(), base, extra)], key=lambda one: -one[0])[:CLIMBING]
 
 
 def distant_pairs(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
@@ -216,7 +250,8 @@ def random_pairs(schema: Schema, relation: Neighbors, n: int, seed: int = 1) -> 
     sizes = np.array(schema.domain.shape)
     most = schema.unit.max_rows or 1
     for number in range(n):
-        kinds = [tuple(map(int, rng.integers(sizes))) for _ in range(rng.integers(2, 7))]
+        n_kinds = 16 if number % 3 == 2 else rng.integers(2, 7)
+        kinds = [tuple(map(int, rng.integers(sizes))) for _ in range(n_kinds)]
         times = rng.integers(0, (3, 6, 12, 30)[number % 4], size=len(kinds))
         if number % 2:  # ties
             times[:] = rng.choice([times.max(), times.max() + 1, 0], size=len(kinds))
@@ -305,16 +340,13 @@ def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[
     for most in dict.fromkeys([6, 3, 11, *constants.whole(2, 64, all_compared=False)]):
         yield _persons(most, str(most))
     names = constants.names(columns)[:MOST_NAMES]
-    for at in range(0, min(len(names), 24), 6):  # the most likely names, with two values each
-        yield f"names {names[at]} ...", {name: _binary() for name in names[at : at + 6]}, {}
+    for at in range(0, min(len(names), 24), 3):  # the most likely names, with two values each
+        yield f"names {names[at]} ...", {name: _binary() for name in names[at : at + 3]}, {}
     for at in range(0, len(names), PER_SCHEMA):
-        yield (
-            f"names {names[at]} ...",
-            {name: _single() for name in names[at : at + PER_SCHEMA]},
-            {},
-        )
-    listed = list(dict.fromkeys([*names, *(name.lower() for name in names)]))
-    yield "values that the code names", {"which": {"type": "categorical", "values": listed}}, {}
+        some = names[at : at + PER_SCHEMA]
+        yield f"names {some[0]} ...", {name: _single() for name in some}, {}
+        values = list(dict.fromkeys([*some, *map(str.lower, some)]))
+        yield f"values {some[0]} ...", {"which": {"type": "categorical", "values": values}}, {}
 
 
 def _persons(most: int, number: str) -> Variation:

@@ -272,11 +272,14 @@ ENOUGH = 20
 
 
 class Watched(NamedTuple):
-    """Pairs for recorded runs, and the largest share of the time that they may take."""
+    """Pairs for recorded runs, and the largest share of the time that they may take.
+
+    A function gets another one that returns the tightness of the pair before (see `check_same`).
+    """
 
     subject: Subject
     name: str
-    pairs: Sequence[Pair]
+    pairs: Sequence[Pair] | Callable[..., Iterator[Pair]]
     share: float = 1.0
 
 
@@ -293,6 +296,7 @@ class WhiteBox:
     # numbers that unlikely random numbers may equal
     coins: Sequence[int] = (0,)
     _unknown: dict[str, set[str]] = field(default_factory=lambda: {"cost": set(), "sampler": set()})
+    _tightness: float = 0.0
     _silent: int = 0
     _n_ways: int = 0
     _checked: set[str] = field(default_factory=set)
@@ -302,7 +306,8 @@ class WhiteBox:
         self._error = error
         for subject, name, pairs, share in self.neighbors:
             until = clock.now() + share * (clock.seconds or math.inf)
-            for number, pair in enumerate(pairs):
+            listed = pairs(tightness=lambda: self._tightness) if callable(pairs) else pairs
+            for number, pair in enumerate(listed):
                 if self._is_over(clock) or (number and clock.now() > until):
                     break
                 if self.n_pairs == ENOUGH and not self.n_draws:
@@ -381,7 +386,9 @@ class WhiteBox:
             self._silent += first.seen != second.seen
         else:
             is_counted = self.is_counted and not pair.distant
-            check_same(first, second, is_counted=is_counted, is_coupled=_is_coupled(pair))
+            self._tightness = check_same(
+                first, second, is_counted=is_counted, is_coupled=_is_coupled(pair)
+            )
         if self.n_draws and self._silent:
             raise FaultError("runs without any draw differ between neighbors")
 
@@ -431,12 +438,15 @@ def _is_coupled(pair: Pair) -> bool:
 
 def check_same(
     one: RecordingNoise, two: RecordingNoise, *, is_counted: bool, is_coupled: bool = True
-) -> None:
+) -> float:
     """Compare two runs with the same outcomes, draw by draw; raise `FaultError` if they differ.
+
+    Return the largest change of scores, as a share of what their noise allows.
 
     If the same random bits do not select the same tuples of all records (not `is_coupled`), changes
     of tuple counts are not checked.
     """
+    tightest = 0.0
     for number, (a, b) in enumerate(zip(one.draws, two.draws, strict=False)):
         if repr(a.mechanism) != repr(b.mechanism):
             raise FaultError(
@@ -444,7 +454,7 @@ def check_same(
                 "outcomes"
             )
         if is_counted and (is_coupled or not isinstance(a.exact, CommonTuples)):
-            _check_distance(a, b, number)
+            tightest = max(tightest, _check_distance(a, b, number))
     if len(one.draws) != len(two.draws):
         raise FaultError(
             f"there are {len(one.draws)} draws on one input and {len(two.draws)} on its neighbor, "
@@ -463,17 +473,20 @@ def check_same(
             f"with the same outcomes of all {len(one.draws)} draws and the same other random bits, "
             f"{names[0]} differs (and {len(names) - 1} more)"
         )
+    return tightest
 
 
-def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
-    """Check that the inputs of two draws differ by at most the recorded sensitivity."""
+def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> float:
+    """Check that the inputs of two draws differ by at most the recorded sensitivity.
+
+    Return the share of it that scores reach.
+    """
     recorded, place = one.sensitivity, f"draw {number + 1} ({one.what})"
     if _is_scores(one.exact) or _is_ways(one.exact):
-        _check_scores(one, two, place)
-        return
+        return _check_scores(one, two, place)
     moved = _moved(one.exact, two.exact)
     if moved is None:
-        return
+        return 0.0
     sizes = np.abs(moved)
     for how, seen, allowed in (
         ("in total", int(sizes.sum()), recorded.l1),
@@ -484,6 +497,7 @@ def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
             raise FaultError(
                 f"{place} changes by {seen} {how} between neighbors; {allowed} was recorded"
             )
+    return 0.0
 
 
 def _check_parts(one: RecordingNoise, two: RecordingNoise) -> None:
@@ -524,7 +538,7 @@ def _parts_that_moved(one: RecordedDraw, two: RecordedDraw) -> list[DataPart]:
     return [part for part, row in zip(one.parts, changed, strict=True) if np.any(row)]
 
 
-def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> None:
+def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> float:
     """Check the change of scores against the sensitivity of their choice."""
     if _is_ways(one.exact):
         moved = _moved_ways(one.exact, two.exact)
@@ -533,12 +547,13 @@ def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> None:
         moved = _moved_scores(one.exact, two.exact)
         is_range, allowed = one.exact.monotone, one.exact.most
     if moved is None or not len(moved):
-        return
+        return 0.0
     # If the exponent is not halved, the cost depends on the range of the scores' changes.
     seen = int(moved.max() - moved.min()) if is_range else int(np.abs(moved).max())
     if seen > allowed:
         how = "relative to each other" if is_range else "at most"
         raise FaultError(f"scores of {place} change by {seen} {how}; their noise is for {allowed}")
+    return seen / max(allowed, 1)
 
 
 def _moved_scores(one: Any, two: Any) -> Any:

@@ -28,7 +28,7 @@ COMMANDS = {
     **{name: name for name in ("methods", "demo")},
     **dict.fromkeys(("show", "query", "export"), "release"),
     **{name: name for name in ("evaluate", "compare")},
-    **dict.fromkeys(("workbench", "serve"), "web"),
+    **dict.fromkeys(("workbench", "serve", "explore"), "web"),
     **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},
     **{name: name for name in ("ledger", "dossier", "linked", "series")},
 }

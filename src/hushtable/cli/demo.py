@@ -23,7 +23,6 @@ from hushtable.errors import ReleaseError
 from hushtable.extras import require
 from hushtable.files import svg
 from hushtable.files.writing import write_whole
-from hushtable.query.answers.questions import literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +43,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Publish the embedded sample, query the release, and attack it."""
+    from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415 - keeps help quick
+
     require("publish", "the demo, which publishes a table,")
     folder = _fresh_folder(out)
     console.quiet = as_json  # JSON is printed at the end
@@ -90,12 +91,14 @@ def demo(
         f"ones would give the person away {_ROUNDS} times. What the release does tell is what "
         "groups have in common, as in the answers above.",
     )
-    page = folder / "answer.svg"
-    write_whole(page, _picture(release, promise))
+    write_whole(folder / "answer.svg", _picture(release, promise))
+    page = folder / "explore.html"
+    with one_bar("computing answers") as progress:
+        write_whole(page, explorer_page(release, progress))
     _say(
         "Look around",
         f"Read {release.folder / 'STATEMENT.md'}, ask with hushtable query {release.folder} "
-        f"--mean age --by diagnosis, and open the picture of that answer: {page}",
+        f"--mean age --by diagnosis, and open this page in a browser: {page}",
     )
     if as_json:
         told: dict[str, Any] = {q: answer.to_dict() for q, answer in answers.items()}
@@ -139,6 +142,8 @@ def _attack(table: pa.Table, schema: ht.Schema, method: ht.Method, progress: Any
     everybody else, and weights them by their precision.
     """
     import duckdb  # noqa: PLC0415 - slow to import
+
+    from hushtable.query.answers.questions import literal  # noqa: PLC0415 - keeps help quick
 
     person, rest = table.slice(0, 1), table.slice(1)
     one = [

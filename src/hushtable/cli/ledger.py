@@ -18,8 +18,6 @@ from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_
 from hushtable.cli.plain import print_json, visible
 from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
 from hushtable.errors import ParameterError
-from hushtable.privacy.ledger.records import Decision
-from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded
 
 ledger_group = typer.Typer(
@@ -227,7 +225,7 @@ def _show_decision(what: str, stated: Mapping[str, str]) -> None:
         if name in stated
     ]
     console.print(f"{what}: {'; '.join(said)}.")
-    if Decision(**stated).is_overdue(datetime.now(UTC).date()):
+    if ht.Decision(**stated).is_overdue(datetime.now(UTC).date()):
         console.print(f"{what}: the review is overdue.", style="bold red")
 
 
@@ -240,6 +238,8 @@ def _show_prior(what: str, prior: Mapping[str, str]) -> None:
 
 def _show_accounts(content: Mapping[str, Any]) -> None:
     """Print what each account in use has spent of its limit, in one table."""
+    from hushtable.privacy.ledger.summary import ACCOUNTS  # noqa: PLC0415 - keeps help quick
+
     table = Table(box=None, header_style="bold")
     for name in ("account", "counts"):
         table.add_column(name, no_wrap=True)
@@ -260,6 +260,8 @@ def _show_accounts(content: Mapping[str, Any]) -> None:
 
 def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
     """Draw the used share of each account over time."""
+    from hushtable.privacy.ledger.summary import ACCOUNTS  # noqa: PLC0415 - keeps help quick
+
     if len(history) < 2:
         return
     times = [datetime.fromisoformat(step["time"]) for step in history]

@@ -1,4 +1,4 @@
-"""``hushtable workbench`` and ``hushtable serve``: the web pages."""
+"""``hushtable workbench``, ``serve`` and ``explore``: the web pages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,31 @@ from typing import Annotated
 import typer
 
 import hushtable as ht
-from hushtable.cli.options import ReleasePath
-from hushtable.cli.screen import console
+from hushtable.cli.options import AsJson, ReleasePath
+from hushtable.cli.screen import console, one_bar, tell
 from hushtable.extras import needing
 
 Port = Annotated[int, typer.Option(help="Port; 0 for any free port.", min=0, max=65535)]
+
+
+def explore(
+    release: ReleasePath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="New .html file.")] = Path(
+        "explore.html"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Write a page with answers of a release that works without server and network."""
+    from hushtable.files.writing import replace_whole, require_new  # noqa: PLC0415 - slow to import
+    from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415
+
+    require_new(out)
+    opened = ht.Release.load(release)
+    with one_bar("computing answers") as progress:
+        page = explorer_page(opened, progress)
+    replace_whole(out, page)
+    tell(f"Wrote {out}: {len(page) / 2**20:.1f} MB. Open it in any browser.", as_json=as_json,
+         file=str(out))  # fmt: skip
 
 
 def workbench(  # noqa: PLR0917 - the options of a command

@@ -5,11 +5,13 @@ expression over a file, where statistics and optimizers could decide. Arrow read
 encodes columns of plain types, and DuckDB the others, in batches that have no statistics. Which of
 them encodes a column depends on its type and, for text files, on the size of the file (texts of
 small files are parsed in Python), never on another column; tests require the same codes from all.
-`reference_encoder` also encodes up to 128 random rows of each batch; a difference ends the run.
+`reference_encoder` also encodes up to 128 random rows of the first batch, and of each further batch
+fewer, but at least one; a difference ends the run.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,6 +36,7 @@ from hushtable.engine.sources.arrow_rows import (
 from hushtable.engine.sources.duckdb_files import connect_duckdb, open_in_duckdb
 from hushtable.engine.sources.header import Data, Header
 from hushtable.engine.sources.source import (
+    BATCH_ROWS,
     PERSON,
     Lease,
     TableSource,
@@ -49,13 +52,15 @@ _CODES = "codes"
 _POSITION = "position"
 _BATCH = "batch"
 
-CHECKED_ROWS = 128  # at most, per batch of a file or frame, or per table of a database
+CHECKED_ROWS = 128  # at most, of the first batch of a file or frame, or per table of a database
+KEPT_BYTES = 1 << 28  # of codes that are not copied into DuckDB
+_COPIED_ROWS = 1 << 19  # that are copied together
 
 
 class Encoded(NamedTuple):
     """Codes of all rows by column, and the number of each row's person (-1: no person)."""
 
-    codes: dict[str, Codes32]
+    codes: dict[str, NDArray[Any]]
     persons: Codes32 | None
 
 
@@ -94,61 +99,63 @@ class EncodedRows:
     def in_memory(self) -> Encoded:
         """Read all rows into memory."""
         number_of: dict[Any, int] = {None: -1}
-        codes: dict[str, list[Codes32]] = {name: [] for name in self.schema.attributes}
-        persons: list[Codes32] = []
+        kept, persons = self._arrays(), list[Codes32]()
         for batch in self._batches():
-            for name, part in batch.codes.items():
-                codes[name].append(part)
+            kept.add(batch.codes)
             if batch.persons is not None:
                 persons.append(
                     looked_up(batch.persons, lambda one: number_of.setdefault(one, len(number_of)))
                 )
-        return Encoded(
-            {name: np.concatenate(parts) for name, parts in codes.items()},
-            np.concatenate(persons) if persons else None,
-        )
+        pa.default_memory_pool().release_unused()
+        return Encoded(kept.taken(), np.concatenate(persons) if persons else None)
 
     def in_duckdb(self) -> TableSource:
-        """Read all rows into a table of DuckDB: codes, and the persons' identities."""
-        sizes = self.schema.domain.sizes
-        places = {name: f"c{place}" for place, name in enumerate(self.schema.attributes)}
+        """Read all rows as codes, and the persons' identities, for queries of DuckDB."""
+        person = self.schema.unit.column
+        most_rows = KEPT_BYTES // bytes_per_row(self.schema)
+        if person is not None or self.memory_limit is not None:
+            most_rows = min(most_rows, _COPIED_ROWS)
         connection = connect_duckdb(Header((), ()), self.memory_limit)
+        kept, persons = self._arrays(most_rows), list[pa.ChunkedArray]()
         made = f"CREATE TABLE {_CODES} AS"
         for batch in self._batches():
-            columns = {
-                place: batch.codes[name].astype(code_type(sizes[name]))
-                for name, place in places.items()
-            }
+            n_rows = kept.add(batch.codes)
             if batch.persons is not None:
-                columns["person"] = batch.persons
-            try:
-                # For an Arrow table DuckDB imports pandas, which takes 40 MB.
-                given = columns if batch.persons is None else pa.table(columns)
-                connection.con.register(_BATCH, given)
-                connection.con.execute(f"{made} SELECT * FROM {_BATCH}")  # noqa: S608 - our names
-                connection.con.unregister(_BATCH)
-            except Exception as error:  # engines raise any type
-                raise explained(error) from None
-            made = f"INSERT INTO {_CODES}"
+                persons.append(batch.persons)
+            if n_rows > most_rows:
+                _insert(connection, made, _placed(kept.taken()), persons)
+                made = f"INSERT INTO {_CODES}"
         pa.default_memory_pool().release_unused()
+        is_copied = made.startswith("INSERT")
+        if person is None and not is_copied:
+            return scanned(connection, kept.taken())
+        if kept.n_rows or not is_copied:
+            _insert(connection, made, _placed(kept.taken()), persons)
         connection.raw_sql("SET lock_configuration = true")
-        person = self.schema.unit.column
-        columns_of = places if person is None else {**places, PERSON: "person"}
-        table = connection.table(_CODES)
+        columns_of = {name: f"c{place}" for place, name in enumerate(self.schema.attributes)}
+        if person is not None:
+            columns_of[PERSON] = "person"
         # The lease drops the rows early: reference cycles keep the connection alive for longer.
-        return TableSource(table, columns_of, lease=Lease(drop_table, connection, _CODES))
+        lease = Lease(drop_table, connection, _CODES)
+        return TableSource(connection.table(_CODES), columns_of, lease=lease)
+
+    def _arrays(self, most_rows: int | None = None) -> _GrowingArrays:
+        n_expected = self.header.n_rows or BATCH_ROWS
+        n_expected = n_expected if most_rows is None else min(n_expected, most_rows)
+        return _GrowingArrays(code_types(self.schema), n_expected)
 
     def _batches(self) -> Iterator[CodedBatch]:
         person = self.schema.unit.column
         try:
-            for raw in self._raw_batches(wanted_columns(self.schema)):
+            for number, raw in enumerate(self._raw_batches(wanted_columns(self.schema)), 1):
                 values = self._values(raw)
                 codes = self._encoded(values)
-                spot_check(values, codes, self.schema)
+                chosen = _chosen(raw.num_rows, -(-CHECKED_ROWS // number))
+                spot_check(values, codes, self.schema, chosen)
                 persons = None
                 if person is not None:
                     persons = identities(raw[person], self.schema.missing_values)
-                    _check_identities(raw[person], persons, self.schema.missing_values)
+                    check_identities(raw[person], persons, self.schema.missing_values, chosen)
                 del raw, values
                 yield CodedBatch(codes, persons)
         except HushtableError:
@@ -227,6 +234,80 @@ class EncodedRows:
         return connect_duckdb(Header((), ()), self.memory_limit)
 
 
+class _GrowingArrays:
+    """Arrays of codes that grow in place, since joining the codes of batches takes twice as much.
+
+    `n_expected` is the number of rows, if it is known; only the memory of rows in use is touched.
+    """
+
+    def __init__(self, types: Mapping[str, np.dtype[Any]], n_expected: int) -> None:
+        self._types, self._size, self.n_rows = types, n_expected, 0
+        self._columns: dict[str, NDArray[Any]] = {}
+
+    def add(self, codes: Mapping[str, Codes32]) -> int:
+        """Append rows; return the number of rows since the last call of `taken`."""
+        before, n_added = self.n_rows, len(next(iter(codes.values())))
+        self.n_rows += n_added
+        if self.n_rows > self._size:
+            self._size = max(self.n_rows, self._size + self._size // 2)
+        for name, of in self._types.items():
+            column = self._columns.setdefault(name, np.empty(0, of))
+            if len(column) < self._size:
+                column.resize(self._size, refcheck=False)
+            column[before : self.n_rows] = codes[name]
+        return self.n_rows
+
+    def taken(self) -> dict[str, NDArray[Any]]:
+        """Return the rows, and start again without rows."""
+        columns = {name: self._columns[name][: self.n_rows] for name in self._types}
+        self._columns, self.n_rows = {}, 0
+        return columns
+
+
+def code_types(schema: Schema) -> dict[str, np.dtype[Any]]:
+    """Return the smallest type for the codes of each column."""
+    return {name: np.dtype(code_type(size)) for name, size in schema.domain.sizes.items()}
+
+
+def bytes_per_row(schema: Schema) -> int:
+    """Return the memory of the codes of a row."""
+    return sum(kind.itemsize for kind in code_types(schema).values())
+
+
+def _placed(codes: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    return {f"c{place}": column for place, column in enumerate(codes.values())}
+
+
+def scanned(connection: Any, codes: Mapping[str, NDArray[Any]]) -> TableSource:
+    """Have DuckDB scan arrays of codes, which takes less time and memory than a copy."""
+    connection.con.register(_CODES, _placed(codes))
+    connection.raw_sql("SET lock_configuration = true")
+    lease = Lease(_forget, connection, _CODES)
+    places = {name: f"c{place}" for place, name in enumerate(codes)}
+    return TableSource(connection.table(_CODES), places, lease=lease)
+
+
+def _forget(connection: Any, name: str) -> None:
+    with contextlib.suppress(Exception):  # it may be closed
+        connection.con.unregister(name)
+
+
+def _insert(
+    connection: Any, made: str, columns: dict[str, Any], persons: list[pa.ChunkedArray]
+) -> None:
+    """Copy rows into a table of DuckDB; empty `persons`."""
+    if persons:
+        columns["person"] = pa.chunked_array([part for one in persons for part in one.chunks])
+        persons.clear()
+    try:
+        # For an Arrow table DuckDB imports pandas, which takes 40 MB.
+        connection.con.register(_BATCH, pa.table(columns) if "person" in columns else columns)
+        connection.con.execute(f"{made} SELECT * FROM {_BATCH}").fetchall()  # noqa: S608 - our names
+        connection.con.unregister(_BATCH)
+    except Exception as error:  # engines raise any type
+        raise explained(error) from None
+
+
 def _with_points(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
 
@@ -235,11 +316,12 @@ def _with_points(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def spot_check(
-    values: Mapping[str, pa.ChunkedArray], codes: Mapping[str, Codes32], schema: Schema
+    values: Mapping[str, pa.ChunkedArray],
+    codes: Mapping[str, Codes32],
+    schema: Schema,
+    chosen: NDArray[np.int64],
 ) -> None:
-    """Encode a few random rows by the reference as well; raise an error if codes differ."""
-    n_rows = len(next(iter(values.values())))
-    chosen = _chosen(n_rows)
+    """Encode some rows by the reference as well; raise an error if codes differ."""
     for name, column in schema.attributes.items():
         reference = ReferenceColumn(column, schema.missing_values)
         expected = [reference.code(values[name][at]) for at in chosen.tolist()]
@@ -247,15 +329,17 @@ def spot_check(
             raise _different(name, "encoded")
 
 
-def _check_identities(
-    raw: pa.ChunkedArray, persons: pa.ChunkedArray, missing_values: Sequence[str]
+def check_identities(
+    raw: pa.ChunkedArray,
+    persons: pa.ChunkedArray,
+    missing_values: Sequence[str],
+    chosen: NDArray[np.int64],
 ) -> None:
-    """Compare the persons of a few random rows with the reference; raise an error if they differ.
+    """Compare the persons of some rows with the reference; raise an error if they differ.
 
     Identities may have another type than the reference's texts, so the check is that equal
     identities correspond to equal texts.
     """
-    chosen = _chosen(len(raw))
     found = [persons[at].as_py() for at in chosen.tolist()]
     expected = [reference_identity(raw[at], missing_values) for at in chosen.tolist()]
     pairs = set(zip(found, expected, strict=True))
@@ -264,9 +348,9 @@ def _check_identities(
         raise _different("person", "identified")
 
 
-def _chosen(n_rows: int) -> NDArray[np.int64]:
+def _chosen(n_rows: int, n_chosen: int) -> NDArray[np.int64]:
     """Return the indices of a few random rows; without a seed, so nobody can predict them."""
-    return np.random.default_rng().integers(n_rows, size=min(n_rows, CHECKED_ROWS))
+    return np.random.default_rng().integers(n_rows, size=min(n_rows, n_chosen))
 
 
 def _different(name: str, what: str) -> InternalError:

@@ -11,7 +11,6 @@ import numpy as np
 
 from hushtable import kernels
 from hushtable.arrays import Codes32, Integers
-from hushtable.domain import Domain
 from hushtable.engine.baskets import (
     ItemGroups,
     ItemPairs,
@@ -26,13 +25,22 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import Encoded
-from hushtable.engine.engine import N_RULES, Engine, refuse_broken, require_columns, rule_breaks
+from hushtable.engine.engine import (
+    MAX_GROUP,
+    MAX_HISTOGRAM,
+    N_RULES,
+    Engine,
+    refuse_broken,
+    require_columns,
+    rule_breaks,
+)
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import recoded_domain
 
 _PART = 1 << 14  # rows counted together, so that their codes stay in the cache
+_PACKED = 1 << 19  # rows whose codes are packed together
 _DENSE_PER_ROW = 4  # cells per row up to which counting in an array is faster than sorting
 
 
@@ -40,12 +48,21 @@ class MemoryEngine(Engine):
     """Engine that counts with NumPy.
 
     `read` reads and encodes the rows once, at the first query. `noise` chooses the rows that count
-    if a person has more than ``max_rows``.
+    if a person has more than ``max_rows``. For many rows, `in_duckdb` returns an
+    engine that counts tuples of items in less memory.
     """
 
-    def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Encoded],
+        schema: Schema,
+        noise: Noise,
+        *,
+        in_duckdb: Callable[[Mapping[str, Codes32], Schema], Engine] | None = None,
+    ) -> None:
         super().__init__(schema)
         self._noise = noise
+        self._in_duckdb = in_duckdb
         self._read: Callable[[], Encoded] | None = read
 
     @classmethod
@@ -97,12 +114,18 @@ class MemoryEngine(Engine):
         return len(next(iter(self._rows.values())))
 
     def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells:
+        domain, n_rows = recoded_domain(self.schema, columns, recode), self.n_rows()
+        if len(columns) <= MAX_GROUP and domain.size <= min(_DENSE_PER_ROW * n_rows, MAX_HISTOGRAM):
+            (table,) = self._marginals([columns], [domain.shape], recode)
+            occupied = np.flatnonzero(table)
+            return OccupiedCells(domain, domain.unpack(occupied[:, None]), table.ravel()[occupied])
         self._refuse_broken(columns)
-        domain = recoded_domain(self.schema, columns, recode)
-        codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
-        for position, name in enumerate(columns):
-            codes[:, position] = self._recoded(name, recode)
-        keys, counts = _tally(domain, domain.pack(codes))
+        keys = np.empty((n_rows, len(domain.limbs)), np.int64)
+        for start in range(0, n_rows, _PACKED):
+            rows = slice(start, start + _PACKED)
+            codes = [self._recoded(name, recode, rows) for name in columns]
+            keys[rows] = domain.pack(np.stack(codes, axis=1, dtype=np.int64))
+        keys, counts = _tally(keys)
         return OccupiedCells(domain, domain.unpack(keys), counts)
 
     def _marginals(
@@ -121,11 +144,13 @@ class MemoryEngine(Engine):
         for start in range(0, self.n_rows(), _PART):
             parts = {name: self._rows[name][start : start + _PART] for name in columns}
             parts |= {name: codes[parts[name]] for name, codes in new_codes.items()}
-            part = np.stack(list(parts.values()))
+            part = np.stack(list(parts.values()), dtype=np.int32)
             tally.add(part, part.shape[1])
         return tally.tables()
 
     def _tuples(self, groups: ItemGroups, query: ItemQuery, limits: TupleLimits) -> Tuples:
+        if query.item_columns is None and self._in_duckdb is not None:
+            return self._in_duckdb(self._rows, self.schema)._tuples(groups, query, limits)
         if query.item_columns is None:
             records = self._wide_records(groups, query.recode)
         else:
@@ -172,9 +197,11 @@ class MemoryEngine(Engine):
         )  # fmt: skip
         return records.at_most(max_values, self._noise)
 
-    def _recoded(self, name: str, recode: Recodings) -> Integers | Codes32:
-        """Return a column of the rows that count, after recoding."""
-        codes = self._rows[name]
+    def _recoded(
+        self, name: str, recode: Recodings, rows: slice = slice(None)
+    ) -> Integers | Codes32:
+        """Return a column of some of the rows that count, after recoding."""
+        codes = self._rows[name][rows]
         if name not in recode:
             return codes
         if recode[name].n_values <= len(codes):  # a lookup table is faster for many rows
@@ -229,16 +256,14 @@ def _bounded(persons: Codes32, max_rows: int, noise: Noise) -> Integers:
     return np.sort(order[place < max_rows])
 
 
-def _tally(domain: Domain, keys: Integers) -> tuple[Integers, Counts]:
-    """Return the sorted distinct keys and their counts."""
-    n_rows, n_limbs = keys.shape
-    if domain.size <= _DENSE_PER_ROW * n_rows:
-        dense = np.bincount(keys[:, 0], minlength=1)
-        occupied = np.flatnonzero(dense)
-        return occupied[:, None].astype(np.int64), dense[occupied].astype(np.int64)
+def _tally(keys: Integers) -> tuple[Integers, Counts]:
+    """Return the sorted distinct keys and their counts; may sort in place."""
     # Faster than numpy.unique for integers.
-    order = keys[np.lexsort(keys.T[::-1])] if n_limbs > 1 else np.sort(keys, axis=0)
-    changed = np.ones(n_rows, bool)
-    changed[1:] = np.any(order[1:] != order[:-1], axis=1)
+    if keys.shape[1] > 1:
+        keys = keys[np.lexsort(keys.T[::-1])]
+    else:
+        keys.sort(axis=0)
+    changed = np.ones(len(keys), bool)
+    changed[1:] = np.any(keys[1:] != keys[:-1], axis=1)
     starts = np.flatnonzero(changed)
-    return order[starts], np.diff(np.append(starts, n_rows)).astype(np.int64)
+    return keys[starts], np.diff(np.append(starts, len(keys))).astype(np.int64)

@@ -20,11 +20,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.coded_rows import EncodedRows
+from hushtable.arrays import Codes32
+from hushtable.engine.coded_rows import KEPT_BYTES, EncodedRows, bytes_per_row, scanned
 from hushtable.engine.engine import Engine
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.reference_encoder import Temporal, text_of
-from hushtable.engine.sources.duckdb_files import open_in_duckdb
+from hushtable.engine.sources.duckdb_files import connect_duckdb, open_in_duckdb
 from hushtable.engine.sources.header import (
     AS_FOUND,
     Data,
@@ -165,6 +166,7 @@ def _frame_problems(frame: Any) -> list[str]:
 EngineName = Literal["auto", "memory", "duckdb", "spark"]
 
 SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
+LARGE = 20_000_000  # rows; likewise if their codes are small and persons have no other rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +234,8 @@ class PrivateTable:
         chooses the rows of a person that count; a database uses its own random numbers.
         """
         table, noise = self.loaded_as(schema), noise or SecureNoise()
-        in_memory = table.is_for_memory()
+        large = table._has_few_codes(schema)
+        in_memory = table.is_for_memory() or large
         if is_in_spark(table.data) or is_ibis_table(table.data):
             return counting_engine(table.numbers_read(schema), schema, noise, in_memory=in_memory)
         rows = EncodedRows(
@@ -243,7 +246,8 @@ class PrivateTable:
             memory_limit=table.memory_limit,
         )
         if in_memory:
-            return MemoryEngine(rows.in_memory, schema, noise)
+            in_duckdb = _in_duckdb if large else None
+            return MemoryEngine(rows.in_memory, schema, noise, in_duckdb=in_duckdb)
         from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415 - not for small tables
 
         return SqlEngine(rows.in_duckdb, schema)
@@ -320,6 +324,21 @@ class PrivateTable:
         few = self.header.n_rows is not None and self.header.n_rows < SMALL
         return (few or self.header.is_small_text) and not limited
 
+    def _has_few_codes(self, schema: Schema) -> bool:
+        """Return whether there are many rows, but their codes fit into memory."""
+        n_rows = self.header.n_rows
+        if self.engine != "auto" or n_rows is None or schema.unit.column is not None:
+            return False
+        few = SMALL <= n_rows <= LARGE and n_rows * bytes_per_row(schema) <= KEPT_BYTES
+        return few and not (self.header.files and self.memory_limit is not None)
+
+
+def _in_duckdb(codes: Mapping[str, Codes32], schema: Schema) -> Engine:
+    """Return an engine whose DuckDB scans codes in memory."""
+    from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415 - not for small tables
+
+    return SqlEngine(partial(scanned, connect_duckdb(Header((), ()), None), codes), schema)
+
 
 def counting_engine(rows: TableSource, schema: Schema, noise: Noise, *, in_memory: bool) -> Engine:
     """Return an engine that encodes rows where they are, and counts there or in memory."""
@@ -354,8 +373,9 @@ def open(
         File format options that cannot be detected, such as the encoding.
     engine : {"auto", "memory", "duckdb", "spark"}
         Engine that counts. ``auto`` uses memory for frames and Parquet files of less than a million
-        rows and for uncompressed text files of less than 64 MB (files only without a
-        `memory_limit`), Spark for Spark tables, and DuckDB otherwise; the columns of ibis tables
+        rows (of up to 20 million if their codes take at most 256 MB and the unit is not a person)
+        and for uncompressed text files of less than 64 MB (files only without a `memory_limit`),
+        Spark for Spark tables, and DuckDB otherwise; the columns of ibis tables
         are fetched from their database. With ``spark``, Spark reads a path.
     memory_limit : str, optional
         Memory limit of DuckDB, such as ``"1GB"``; beyond it, DuckDB works on disk. For ``spark``,

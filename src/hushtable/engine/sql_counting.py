@@ -426,4 +426,5 @@ def check_some_rows(source: TableSource, schema: Schema, n_raw: int) -> None:
     table = source.fetch(encode(chosen, schema, places))
     if len(table):
         codes = {name: table[place].to_numpy() for place, name in places.items()}
-        spot_check({name: table[place] for place, name in raw.items()}, codes, schema)
+        values = {name: table[place] for place, name in raw.items()}
+        spot_check(values, codes, schema, np.arange(len(table)))

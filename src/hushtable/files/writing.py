@@ -281,7 +281,7 @@ def replace_own(path: Path, text: str, *, lasting: bool = True) -> None:
 def _put(handle: int, part: Path, path: Path, text: str, *, lasting: bool = True) -> None:
     """Write text to a temporary file in the same folder, then rename it."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
         if lasting:
             sync(part)
@@ -296,7 +296,8 @@ def sync(path: Path) -> None:
     """Wait until a file or folder is on disk, so that a power failure leaves no partial file."""
     if os.name != "posix" and path.is_dir():
         return  # Windows cannot open folders
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows flushes only what is open for writing.
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

@@ -206,11 +206,31 @@ class Statement(BaseModel):
                 else ""
             )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
-            + "Load the release with `hushtable.Release.load(folder)`, or query it with "
-            '`hushtable query FOLDER "WHERE clause"`.\n'
+            + _HOW_TO_ASK
         )
         # Texts of a schema must not send control characters to a terminal.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+_HOW_TO_ASK = """## How to use it
+
+Answers with 95% intervals, in Python (`pip install hushtable`):
+
+```python
+import hushtable
+release = hushtable.Release.load("FOLDER")
+release.describe()                              # all columns, with their distributions
+release.count("condition", by="column")         # a condition is a SQL WHERE clause
+release.mean("column", "condition", by="other") # also median, share, total, quantile, variance
+release.crosstab("column", "other").plot()      # of every answer: plot(), to_pandas(), to_excel()
+release.regression("column ~ other + C(third)")
+release.sql("SELECT column, avg(other) FROM release GROUP BY column")
+release.to_pandas()                             # synthetic rows, without intervals
+```
+
+In a shell: `hushtable query FOLDER "condition" --by column`, and `hushtable explore FOLDER` for a
+page with answers that any browser opens.
+"""
 
 
 def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:

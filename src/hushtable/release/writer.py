@@ -104,7 +104,7 @@ class ReleaseWriter:
         """Write drawings and texts next to the tables."""
         for file, text in attachments.items():
             with write_failures_as(ReleaseError, f"cannot write {file}"):
-                (self._part / file).write_text(text, encoding="utf-8")
+                (self._part / file).write_text(text, encoding="utf-8", newline="")
         return {file: sha256_of(self._part / file) for file in attachments}
 
     def add_statement(self, statement: Statement) -> None:
@@ -113,8 +113,10 @@ class ReleaseWriter:
             statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
         )
         with write_failures_as(ReleaseError, "cannot write the statement"):
-            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
-            (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
+            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8", newline="")
+            (self._part / STATEMENT_FOR_PEOPLE).write_text(
+                statement.for_people(), encoding="utf-8", newline=""
+            )
 
     def make_durable(self) -> None:
         """Flush all files to disk, readable by all users and writable by the owner."""

@@ -191,8 +191,8 @@ class Series:
             undo.callback(scratch.close)
             part = scratch.folder / "series"
             (part / WAVES).mkdir(parents=True)
-            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8")
-            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8")
+            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8", newline="")
+            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8", newline="")
             Ledger.create(
                 part / LEDGER,
                 epsilon=plan.epsilon,

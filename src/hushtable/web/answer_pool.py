@@ -92,13 +92,14 @@ class AnswerPool:
 
     def _free_worker(self) -> _Worker:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
             if self._workers is None:
                 raise Busy(words.BUSY)
-            worker = _Worker(*self._arguments)
-            self._workers.add(worker)
-            return worker
+            # Starting takes seconds: the next query finds a worker that has started, even if this
+            # one is slow.
+            while len(self._idle) < 2 and len(self._workers) < AT_ONCE + SLOW:
+                self._workers.add(started := _Worker(*self._arguments))
+                self._idle.insert(0, started)
+            return self._idle.pop()
 
     def _discard(self, worker: _Worker) -> None:
         worker.kill()

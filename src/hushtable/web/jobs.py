@@ -110,7 +110,9 @@ class Job:
         asked = self.folder / "canceled"
         with contextlib.suppress(ProcessLookupError):
             # The lock was held just now, so the PID still belongs to the job's process.
-            os.kill(pid, signal.SIGKILL if asked.exists() else signal.SIGINT)
+            # Windows has neither signal and ends the process at once.
+            kill = getattr(signal, "SIGKILL", signal.SIGTERM)
+            os.kill(pid, kill if asked.exists() else signal.SIGINT)
         asked.touch()
 
 

@@ -239,14 +239,15 @@ def one_row_too_many_in_sql(patch: Patch) -> None:
     patch.setattr(SqlEngine, "_chosen", lambda self, max_rows: real(self, max_rows + 1))
 
 
-def sql_counts_rows_twice(patch: Patch) -> None:
-    """An SQL engine that counts one cell twice in tables of more than 50 rows."""
+def sql_moves_a_row(patch: Patch) -> None:
+    """An SQL engine that counts a row in another cell in tables of more than 50 rows."""
     real = SqlEngine._counts
 
     def counts(self: Any, columns: Any, recode: Any) -> Any:
         cells = real(self, columns, recode)
         if self.n_rows() > 50:
             cells.counts[:1] += 1
+            cells.counts[-1:] -= 1
         return cells
 
     patch.setattr(SqlEngine, "_counts", counts)
@@ -313,14 +314,14 @@ BROKEN = (
     Broken("keys of 32 bits for sources", TABLE, sources_with_keys_of_32_bits),
     Broken("a float sampler for long scales", TABLE, floats_for_long_scales, True),
     Broken("a float sampler for low rates", PURE, floats_for_low_rates),
-    Broken("an exact total on one coin", TABLE, around(ContingencyTablePlan, on_one_coin), True),
+    Broken("an exact total on one coin", TABLE, around(ContingencyTablePlan, on_one_coin)),
     Broken("exact counts on a coin of the draw", QUILT, on_a_coin_of_the_draw),
     Broken("noise for two rows of a person", TABLE, noise_for_two_rows),
-    Broken("a note on a count of 777", PURE, around(NoisyCountsPlan, note_on_a_count), True),
+    Broken("a note on a count of 777", PURE, around(NoisyCountsPlan, note_on_a_count)),
     Broken("exact above 400,000 rows", TABLE,
            around(ContingencyTablePlan, exact_if_large(400_000))),
     Broken("exact from eight columns on", TABLE,
-           around(ContingencyTablePlan, exact_if(has_eight_columns)), True),
+           around(ContingencyTablePlan, exact_if(has_eight_columns))),
     Broken("exact for a column named income", QUILT, around(QuiltPlan, exact_if(has_income))),
     Broken("exact for names that start with diagnosis", TABLE,
            around(ContingencyTablePlan, exact_if(has_a_diagnosis))),
@@ -333,7 +334,7 @@ BROKEN = (
     Broken("identifiers trimmed and folded", TABLE, identifiers_trimmed_and_folded, True),
     Broken("identifiers by a short hash", TABLE, identifiers_by_short_hash),
     Broken("one row too many in SQL", TABLE, one_row_too_many_in_sql),
-    Broken("a cell counted twice in SQL", PURE, sql_counts_rows_twice),
+    Broken("a row counted elsewhere in SQL", PURE, sql_moves_a_row),
     Broken("a ledger charged a tenth", TABLE, charged_a_tenth, True),
     Broken("a ledger charged only once", PURE, charged_only_once),
     Broken("a balanced gain declared monotone", DiffGen(epsilon=1, specializations=2),

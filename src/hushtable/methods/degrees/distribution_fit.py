@@ -151,16 +151,14 @@ class DegreeDistribution:
         """Return the estimates for bounded degrees; 0 beyond the bound."""
         return _resized(self.survival.values, size)
 
-    def power_law_exponent(self, *, minimum: int = 1) -> float:
-        """Estimate the exponent of a power law for degrees from `minimum` on.
+    def power_law_exponent(self) -> float:
+        """Estimate the exponent of a power law for degrees above 0; NaN if there are none.
 
-        This is the maximum likelihood estimate 1 + n / sum(log(degree / (minimum - 1/2))) of
-        Clauset, Shalizi and Newman (2009). NaN if there is no such degree.
+        This is the maximum likelihood estimate 1 + n / sum(log(degree / (1/2))) of Clauset, Shalizi
+        and Newman (2009).
         """
-        degrees = np.arange(len(self.histogram))
-        chosen = degrees >= max(minimum, 1)
-        number = self.histogram[chosen]
-        logs = float(number @ np.log(degrees[chosen] / (max(minimum, 1) - 0.5)))
+        number = self.histogram[1:]
+        logs = float(number @ np.log(np.arange(1, len(self.histogram)) / 0.5))
         return 1 + float(number.sum()) / logs if logs > 0 else math.nan
 
 

@@ -258,6 +258,11 @@ class BoxesEstimator(Estimator):
         names = [name for one in functions for name in one.columns]
         return PublishedCells(self.schema, *self.coverings(names))
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of `frame`, which are not drawn for this."""
+        return int(as_numpy(self.table[COUNT]).sum())
+
     def frame(self, rng: Generator | None = None) -> pa.Table:
         """Return as many rows as the counts say, with values of their box.
 

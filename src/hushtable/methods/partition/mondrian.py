@@ -379,8 +379,3 @@ class BoxEstimator(BoxesEstimator):
         return SumEstimates(
             values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any())
         )
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self._counts.sum())

@@ -436,7 +436,7 @@ def _limit(heaps: Floats | None, variance: float) -> float:
 # noise: the noise variance is subtracted from the square, and the part of it that the fit passed on
 # from the product.
 
-SURE = 3.0
+CLEAR_DEPENDENCE = 3.0
 """Minimum dependence of a pair, in standard deviations of its noise; others are left out."""
 
 
@@ -459,7 +459,7 @@ def association_kept(
         noisy, fitted = counts - even, rows - even
         passed_on = rows / (rows + shrinkage * variance**0.5)
         squares = float(np.sum(noisy**2)) - variance * noisy.size
-        if squares > SURE * variance * (2 * noisy.size) ** 0.5:
+        if squares > CLEAR_DEPENDENCE * variance * (2 * noisy.size) ** 0.5:
             both = float(np.sum(noisy * fitted)) - variance * float(passed_on.sum())
             found[pair.columns[0], pair.columns[1]] = min(max(both / squares, 0.0), 1.0)
     return found

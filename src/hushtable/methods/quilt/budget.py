@@ -286,7 +286,7 @@ LEAST_ROWS = 50.0
 MAX_PICKS = 8
 """Maximum number of tables selected per round if there are few columns; see `_most_picks`."""
 
-ENOUGH = 2.0
+LEAST_SIGNAL = 2.0
 """Minimum signal to prefer a target and, in pure mode, to run adaptive rounds.
 
 In multiples of the reference signal (`g` in `_concentrated` and `_pure`).
@@ -295,7 +295,8 @@ In multiples of the reference signal (`g` in `_concentrated` and `_pure`).
 _MAX_ROUNDS = 8
 _MEASURED = 0.8  # maximum share of all candidate tables measured in rounds; more would repeat some
 _MANY_PICKS = 4 * MAX_PICKS  # the time of a fit grows with the number of tables
-_STAND_IN = 5  # if fewer tables than this multiple of all pairs pay off, triples displace pairs
+# If fewer tables than this multiple of all pairs pay off, triples displace pairs.
+_PAIRS_PAY_OFF = 5
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
 _LEAST_EDGES = 0.4  # with fewer edges than this share of `n_edges`, budget is left to the rounds
@@ -392,8 +393,8 @@ def _concentrated(
     most_picks = _most_picks(n_columns)
     all_pairs = math.comb(n_columns, 2)
     n_measured = min(worth, _MEASURED * n_patches, _MAX_ROUNDS * most_picks)
-    stand_in = n_measured >= n_patches / 2 and worth < _STAND_IN * all_pairs
-    prefers_target = has_target and g >= ENOUGH and not stand_in
+    triples_displace = n_measured >= n_patches / 2 and worth < _PAIRS_PAY_OFF * all_pairs
+    prefers_target = has_target and g >= LEAST_SIGNAL and not triples_displace
     n_tables = min(worth, _most_tables(n_patches, prefers_target))
     n_rounds = _between(n_tables / 6.5, 2, _MAX_ROUNDS)
     return Schedule(
@@ -410,8 +411,8 @@ def _concentrated(
 
 def _pure(signal: float, n_columns: int, n_patches: int, *, has_target: bool) -> Schedule:
     g = signal / 100
-    prefers_target = has_target and g >= ENOUGH
-    worth = 0.0 if g < ENOUGH else 0.3 * n_columns * g**0.45
+    prefers_target = has_target and g >= LEAST_SIGNAL
+    worth = 0.0 if g < LEAST_SIGNAL else 0.3 * n_columns * g**0.45
     n_tables = min(worth, _most_tables(n_patches, prefers_target))
     n_rounds = _between(n_tables / 3, 1, 6) if n_tables else 0
     n_picks = _between(n_tables / max(n_rounds, 1), 1, _most_picks(n_columns))

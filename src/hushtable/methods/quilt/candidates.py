@@ -27,7 +27,7 @@ MAX_CELLS = {2: 40_000, 3: 6000}
 WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
 """Weight of a table's error, in tenths: more for tables with the target."""
 
-SPOILED = 0.05
+MAX_DISPLACED = 0.05
 """A coarser candidate is added if noise would displace more than this share of rows in a finer one.
 
 Noise is measured by the expected sum of absolute errors (see `noise_cost`).
@@ -84,14 +84,14 @@ def candidates_for(
     """Return candidates of each group, from the finest resolution to the first with little noise.
 
     `expected` are the model's counts by bucket, `std` is the noise standard deviation that a table
-    would have, and tables with the `target` get more weight. `SPOILED` defines little noise.
+    would have, and tables with the `target` get more weight. `MAX_DISPLACED` defines little noise.
     """
     made: list[Candidate] = []
     for group, table in zip(groups, expected, strict=True):
         for query in queries_for(group, levels):
             candidate = _candidate(query, query.added_up(table), std, target)
             made.append(candidate)
-            if noise_cost(candidate.expected, std) < PENALTY * SPOILED * float(table.sum()):
+            if noise_cost(candidate.expected, std) < PENALTY * MAX_DISPLACED * float(table.sum()):
                 break
     return made
 

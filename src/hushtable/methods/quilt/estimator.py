@@ -288,20 +288,6 @@ class QuiltEstimator(Estimator):
         """Return whether a measured table contains these columns together."""
         return len(columns) < PAIR or bool(self.basis.having(columns))
 
-    @cached_property
-    def _tested(self) -> list[frozenset[str]]:
-        """Groups of more than two columns that were measured, or scored in the last selection."""
-        names = list(self.schema.attributes)
-        last = self.tables.get("candidates")
-        scored = [] if last is None else last.column("columns").to_pylist()
-        groups = [frozenset(names[column] for column in group) for group in scored]
-        groups += [frozenset(table.columns) for table in self.basis.tables]
-        return [group for group in dict.fromkeys(groups) if len(group) > PAIR]
-
-    def _is_tested(self, columns: Sequence[str]) -> bool:
-        """Return whether the model was tested on a table of these columns; all pairs were."""
-        return len(columns) <= PAIR or any(group >= set(columns) for group in self._tested)
-
     def _untested(
         self,
         sums: SumEstimates,
@@ -310,9 +296,14 @@ class QuiltEstimator(Estimator):
         *,
         together: bool,
     ) -> SumEstimates:
-        """Widen modeled sums to the limits that pairs imply if no table of their columns exists."""
+        """Widen modeled sums over more than two columns to the limits that pairs imply.
+
+        Selection scores all pairs, so the ones that were not measured fit no worse than the last
+        ones that were. A table of more columns that does not determine a sum merges values, and
+        dependence of high order may change its sign among these.
+        """
         needed = [active_columns(function) for function in functions]
-        places = [place for place in rest if not self._is_tested(needed[place])]
+        places = [place for place in rest if len(needed[place]) > PAIR]
         if not places:
             return sums
         columns = _all(needed[place] for place in places)

@@ -368,7 +368,7 @@ def _choose_edges(
 
 # The third stage of quilt: adaptive rounds that measure the tables the model fits worst.
 
-_DUST = 1e-6  # share of the budget that is too small to use
+_LEAST_SHARE = 1e-6  # share of the budget that is too small to use
 
 
 @dataclass
@@ -413,7 +413,7 @@ def fit_adaptive(
     pace = _RoundBudget.planned(stages, float(budget.left))
     groups, until = list(groups), _pairs_until(stages) * float(budget.left)
     searched = False
-    while (left := float(budget.left)) > _DUST:
+    while (left := float(budget.left)) > _LEAST_SHARE:
         if left <= until and not searched:
             searched = True
             find_interactions(measurer, state, pace)
@@ -547,13 +547,13 @@ def _in_vain(
 AFTER_WAVES = 16
 """Number of waves over which noise is averaged when a series chooses the resolution of pairs."""
 
-ALONE = 0.35
+ALL_PAIRS_FACTOR = 0.35
 """Factor on the budget of one-way tables if all pairs are measured.
 
 Pairs are also informative about single columns.
 """
 
-PATIENCE = 3
+SERIES_SWEEP_FACTOR = 3
 """Multiple of the usual number of sweeps in the last fits of a series, whose noise is smaller."""
 
 _FOR_DISTANCE = 2 / 3  # power that minimizes the total absolute noise
@@ -604,7 +604,9 @@ def fit(
     rows = public_rows if public_rows is not None else int(measurer.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
     every_pair = earlier is not None and bool(earlier.marginals) and stages.every_pair
-    share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(measurer.budget.left))
+    share = min(
+        stages.one_ways * (ALL_PAIRS_FACTOR if every_pair else 1.0), float(measurer.budget.left)
+    )
     sizes = [v.planned_size if prior is None else prior.wanted_size(v) for v in values]
     counted = measure_columns(measurer, values, divided(share, sizes))
     if earlier is not None:
@@ -631,7 +633,7 @@ def fit(
     state.model.refresh()
     for _ in range(_N_SMOOTHINGS):
         state.model.smooth()
-        state.model.fit(state.model.patience * N_LAST_SWEEPS // _N_SMOOTHINGS)
+        state.model.fit(state.model.sweep_factor * N_LAST_SWEEPS // _N_SMOOTHINGS)
     return state
 
 
@@ -679,7 +681,7 @@ def _start(
         n_particles=n_particles,
         seed=seed,
         lines=[column.line for column in known],
-        patience=1 if earlier is None else PATIENCE,
+        sweep_factor=1 if earlier is None else SERIES_SWEEP_FACTOR,
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)

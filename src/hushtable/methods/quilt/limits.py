@@ -68,7 +68,7 @@ class _Support:
             rounded = rounded[0]
         _, first, of_code = np.unique(rounded, axis=-1, return_index=True, return_inverse=True)
         # Keep all classes of a number: its errors sum to 0 over all of them.
-        there = (factors[:, first] != 0).any(axis=0) | (len(first) > 2)  # noqa: PLR2004
+        there = (factors[:, first] != 0).any(axis=0) | (len(first) > 2)
         self.classes[name] = np.where(there, np.cumsum(there) - 1, -1)[of_code.ravel()]
         self.factors[name] = factors[:, first[there]]
 

@@ -10,12 +10,14 @@ component's product with the counts by U, and each component has one of three so
 - *measured*: a table resolves the component. Noise of known variance is its only error.
 - *coarse*: a table counts merged values (cells of several buckets, or public bins of several
   codes). The part inside its cells follows from assumptions, whose error is model error.
-- *modeled*: no table has these columns. The synthetic rows are counted, with model error.
+- *modeled*: no table has these columns. The synthetic rows are counted, with model error. If there
+  are more than two columns, this is only a guess, and the limits that pairs imply are the interval.
 
 `TableBasis` has the tables, bins and buckets, and combines tables. `answers.TableSums` solves
 generalized least squares if the cells of tables decide a function, else it sums measured and
 coarse components. `model_error.ModelError` computes the variances of coarse and modeled components
-of sums over synthetic rows. `estimator.QuiltEstimator` chooses among them.
+of sums over synthetic rows, and `limits` bounds what no pair shows. `estimator.QuiltEstimator`
+chooses among them.
 
 Tables
 ------
@@ -43,9 +45,8 @@ from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.numeric import bucket_shares
 from hushtable.query.answers.row_sums import RowFunction
 
-MAX_UNKNOWNS = (
-    1500  # classes solved for jointly; if there are more, only tables with all of S are used
-)
+MAX_UNKNOWNS = 1500
+"""Classes solved for jointly; if there are more, only tables with all of S are used."""
 _EXACT_STD = 1e-3  # represents the absence of noise: far below one row
 
 WITHIN = 0.05

@@ -161,32 +161,32 @@ LEAST_EFFECTIVE = 0.5
 JOINT_CORRELATION = 0.8
 """Maximal correlation of a measured pair above which its columns are drawn jointly."""
 
-SAME = 2e-4
+CONVERGED = 2e-4
 """Fitting stops when no table moves more than this share of the weight."""
 
 EXTRA_PARTICLES = 60_000
 """Maximum number of particles in excess of the drawn rows (and at most two per row)."""
 
-MANY = 200_000
+MAX_PARTICLES = 200_000
 """Maximum number of particles when rows are drawn."""
 
 LEAST_GROWN = 0.6
 """Effective share below which new particles are moved once more."""
 
-LOST = 0.1
+MAX_MARGINAL_ERROR = 0.1
 """Tolerated sum of absolute errors of a one-way marginal, as a share of the weight.
 
 Two standard deviations of noise per cell are tolerated in addition.
 """
 
-LOST_NEAR, LOST_STDS = 0.002, 3.0
-"""The same if `patience` is above 1: share of the weight, and standard deviations per cell."""
+MAX_SERIES_ERROR, MAX_SERIES_STDS = 0.002, 3.0
+"""The same if `sweep_factor` is above 1: share of the weight, and standard deviations per cell."""
 
 N_LAST_SWEEPS = 30
-"""Maximum number of sweeps of the last fit, to be multiplied by `patience`."""
+"""Maximum number of sweeps of the last fit, to be multiplied by `sweep_factor`."""
 
 N_SETTLING = 4
-"""Number of sweeps over the tables after particles were added, multiplied by `patience`."""
+"""Number of sweeps over the tables after particles were added, multiplied by `sweep_factor`."""
 
 N_FINISHING = 10
 """Maximum number of times that these sweeps are repeated while a fit has not converged."""
@@ -194,10 +194,10 @@ N_FINISHING = 10
 MAX_FIT_ERROR = 1.0
 """Fit error (root mean square, in noise standard deviations) above which a table is reported."""
 
-SEEN = 0.001
+LEAST_REPORTED = 0.001
 """Such a table is reported only if its fit error per cell also exceeds this share of all rows."""
 
-STARVED = 2e-3
+MAX_LACKING = 2e-3
 """Particles are refreshed if nearly empty cells of a table lack more than this share of weight."""
 
 FLOOR = 0.25
@@ -226,7 +226,7 @@ class LogLinearModel:
     lines : sequence of BucketLine or None
         For each column, the positions of its codes if it is ordered, else None. By default, no
         column is ordered.
-    patience : int
+    sweep_factor : int
         Multiple of the usual number of sweeps in the last fits. Above 1, `is_lost` is stricter.
 
     Attributes
@@ -256,10 +256,10 @@ class LogLinearModel:
         seed: int,
         shrinkage: float = SHRINKAGE,
         lines: Sequence[BucketLine | None] = (),
-        patience: int = 1,
+        sweep_factor: int = 1,
     ) -> None:
         self.sizes: Group = tuple(len(marginal) for marginal in marginals)
-        self.total, self.shrinkage, self.patience = float(total), shrinkage, patience
+        self.total, self.shrinkage, self.sweep_factor = float(total), shrinkage, sweep_factor
         self.tables: list[FactorTable] = []
         self.lines = list(lines) if lines else [None] * len(self.sizes)
         self.similarity = [1.0] * len(self.sizes)
@@ -332,12 +332,13 @@ class LogLinearModel:
     def fit(self, max_sweeps: int = 12) -> None:
         """Sweep over the tables until convergence; refresh the particles if necessary."""
         for number in range(1, max_sweeps + 1):
-            moved, starved = self.sweep()
+            moved, lacking = self.sweep()
             # Weights cannot fill a cell without particles: wait a few sweeps for its factor to
             # grow, then let Gibbs sampling move particles there.
-            if self.effective_share < LEAST_EFFECTIVE or (starved > STARVED and number % 4 == 0):
+            has_empty_cells = lacking > MAX_LACKING and number % 4 == 0
+            if self.effective_share < LEAST_EFFECTIVE or has_empty_cells:
                 self.refresh()
-            elif moved < SAME:
+            elif moved < CONVERGED:
                 break
 
     @property
@@ -353,7 +354,9 @@ class LogLinearModel:
         """
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
-        share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
+        share, stds = MAX_MARGINAL_ERROR, 2.0
+        if self.sweep_factor > 1:
+            share, stds = MAX_SERIES_ERROR, MAX_SERIES_STDS
         found = {}
         for table, answer in zip(single, answers, strict=True):
             estimated = self.total * self._base[table.group[0]]
@@ -566,7 +569,7 @@ class LogLinearModel:
             if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
                 break
             self._move(max(n_particles, len(self.rows)), 1)
-            for _ in range(self.patience * N_SETTLING):
+            for _ in range(self.sweep_factor * N_SETTLING):
                 self.sweep()
 
     @property
@@ -599,7 +602,7 @@ class LogLinearModel:
             for table, off in zip(self.tables, self.fit_error(), strict=True)
             if not table.is_left_out
             and off > MAX_FIT_ERROR
-            and off * float(np.mean(table.std)) > SEEN * self.total
+            and off * float(np.mean(table.std)) > LEAST_REPORTED * self.total
         ]
 
     def residuals(self) -> Floats:
@@ -630,7 +633,7 @@ class LogLinearModel:
         """
         if n_rows <= 0:
             return SampledParticles(self.rows, np.empty(0, np.int64))
-        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MANY))
+        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MAX_PARTICLES))
         self.recover()
         for _ in range(N_FINISHING):
             if not self.unconverged():

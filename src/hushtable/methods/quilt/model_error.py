@@ -128,17 +128,22 @@ class UnmeasuredError:
         noisy selection: the worse the model fits a group, the likelier its selection, so on average
         it fits the remaining groups no worse.
         """
-        groups = [table for table in basis.tables if len(table.columns) > 1][-N_LAST:]
-        if not groups:
-            return cls(1.0, 1.0)
+        multiway = [table for table in basis.tables if len(table.columns) > 1]
         # The tables of the rounds come last; those before are compared with independence.
         predicted = [
             pair
             for made in rounds
             for pair in zip(made["squared_errors"], made["squared_predictions"], strict=True)
-        ][-len(groups) :]
-        earlier = map(basis.distance_from_independence, groups[: len(groups) - len(predicted)])
-        last = list(zip(groups, [*earlier, *predicted], strict=True))
+        ][-len(multiway) :]
+        earlier = map(basis.distance_from_independence, multiway[: len(multiway) - len(predicted)])
+        # Interactions were selected because no pair shows them: they are no guide to pairs.
+        last = [
+            (table, squares)
+            for table, squares in zip(multiway, [*earlier, *predicted], strict=True)
+            if len(table.columns) == PAIR
+        ][-N_LAST:]
+        if not last:
+            return cls(1.0, 1.0)
         distance = sum(squares[0] for _, squares in last)
         noise = sum(table.counts.size * table.std**2 for table, _ in last)
         noise_error = sum(2 * table.counts.size * table.std**4 for table, _ in last) ** 0.5
@@ -179,15 +184,18 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], basis: TableBasis) -> float:
 
     It is converted to a standard deviation, assuming a normal error.
     """
-    if not rounds:
-        return 0.0
     names = list(basis.buckets)
-    penalties = [
-        penalty / math.prod(basis.n_buckets[names[column]] for column in group)
-        for group, penalty in zip(
-            rounds[-1].get("selected", ()), rounds[-1].get("penalties", ()), strict=True
-        )
+    of_rounds = [
+        [
+            penalty / math.prod(basis.n_buckets[names[column]] for column in group)
+            for group, penalty in zip(
+                made.get("selected", ()), made.get("penalties", ()), strict=True
+            )
+            if len(group) == PAIR
+        ]
+        for made in rounds
     ]
+    penalties: list[float] = next((found for found in reversed(of_rounds) if found), [])
     return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * basis.rows))
 
 

@@ -97,7 +97,7 @@ class Concentrated(_Amount):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(_Amount):
+class GaussianLoss(_Amount):
     """Exact amount of delta-approximate mu-Gaussian differential privacy; mu**2 adds up."""
 
     mu_squared: Fraction = _NONE
@@ -118,7 +118,7 @@ class Loss:
 
     basic: Budget
     concentrated: Concentrated
-    gaussian: Gaussian
+    gaussian: GaussianLoss
 
     @classmethod
     def of(cls, promise: PureDP | ApproxDP) -> Self:
@@ -151,14 +151,14 @@ class Loss:
             concentrated=Concentrated(
                 rho=_rounded_up(approximate_rho, RHO_GRID), delta=delta if rho is None else _NONE
             ),
-            gaussian=Gaussian(
+            gaussian=GaussianLoss(
                 mu_squared=_rounded_up(mu_squared, _MU_SQUARED_GRID),
                 delta=delta if mu is None else _NONE,
             ),
         )
 
     @property
-    def amounts(self) -> tuple[Budget, Concentrated, Gaussian]:
+    def amounts(self) -> tuple[Budget, Concentrated, GaussianLoss]:
         """The amounts, one for each account."""
         return self.basic, self.concentrated, self.gaussian
 
@@ -181,7 +181,7 @@ class Loss:
         )
 
 
-NOTHING = Loss(basic=Budget(), concentrated=Concentrated(), gaussian=Gaussian())
+NOTHING = Loss(basic=Budget(), concentrated=Concentrated(), gaussian=GaussianLoss())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class LedgerCap:
     concentrated: Concentrated = Concentrated()  # limit of zCDP composition
     alpha: Fraction = _NONE  # Renyi order that certifies rho
     rho_delta: Fraction = _NONE  # share of delta that converts rho to epsilon
-    gaussian: Gaussian = Gaussian()  # limit of Gaussian composition
+    gaussian: GaussianLoss = GaussianLoss()  # limit of Gaussian composition
     mu: Fraction = _NONE  # root of its limit
     mu_delta: Fraction = _NONE  # share of delta that converts mu to epsilon
 
@@ -224,7 +224,7 @@ class LedgerCap:
             return None
         return cls(
             basic=Budget(epsilon=cap.epsilon, delta=basic),
-            gaussian=Gaussian(mu_squared=mu**2, delta=approximation),
+            gaussian=GaussianLoss(mu_squared=mu**2, delta=approximation),
             mu=mu,
             mu_delta=rest,
         )
@@ -263,7 +263,7 @@ class LedgerCap:
             concentrated=Concentrated(rho=rho, delta=numbers["zcdp_delta"]),
             alpha=alpha,
             rho_delta=rho_delta,
-            gaussian=Gaussian(mu_squared=mu**2, delta=numbers["gaussian_delta"]),
+            gaussian=GaussianLoss(mu_squared=mu**2, delta=numbers["gaussian_delta"]),
             mu=mu,
             mu_delta=mu_delta,
         )
@@ -286,7 +286,7 @@ class LedgerCap:
         return dict(zip(_WRITTEN, map(str, numbers), strict=True))
 
     @property
-    def limits(self) -> tuple[Budget, Concentrated, Gaussian]:
+    def limits(self) -> tuple[Budget, Concentrated, GaussianLoss]:
         """The limits, one for each account."""
         return self.basic, self.concentrated, self.gaussian
 

@@ -14,7 +14,7 @@ from pydantic import field_validator
 
 from hushtable.errors import LedgerError, ParameterError
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger.budget import Budget, Concentrated, Gaussian, Loss
+from hushtable.privacy.ledger.budget import Budget, Concentrated, GaussianLoss, Loss
 from hushtable.privacy.unit import Unit
 from hushtable.privacy.values import FrozenValue
 
@@ -101,7 +101,7 @@ class Entry:
     guarantees: tuple[Guarantee, ...]
     cost: Budget
     concentrated: Concentrated  # the cost under zCDP composition
-    gaussian: Gaussian  # the cost under Gaussian composition
+    gaussian: GaussianLoss  # the cost under Gaussian composition
     counted: bool  # False if no guarantee was differentially private
     reservation: int | None
     receipt: str  # digest of the record; kept elsewhere, it proves that the ledger has the charge
@@ -151,7 +151,7 @@ class Reservation:
     purpose: str
     amount: Budget
     concentrated: Concentrated
-    gaussian: Gaussian
+    gaussian: GaussianLoss
     status: Literal["open", "canceled"] = "open"
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hushtable.web import words
 from hushtable.web.jobs import Jobs
 from hushtable.web.render import page, spell
 from hushtable.web.security import require_csrf
@@ -45,10 +44,9 @@ def screen(request: Request, project: Project, name: str, /, **content: Any) -> 
     return page(request, f"{name}.html", **(around(request, project, here) | content))
 
 
-def not_yet(request: Request, project: Project, here: str, *, first: str, why: str) -> Response:
-    """Return a response that refers the user to a screen that must be completed first."""
-    told = around(request, project, here) | {"title": words.SCREENS[here], "first": first}
-    return page(request, "not_yet.html", **told, why=why)
+def schema_first(request: Request, project: Project) -> Response:
+    """Return a response that refers the user of the plan screen to that of the schema."""
+    return page(request, "not_yet.html", **around(request, project, "plan"))
 
 
 def around(request: Request, project: Project, here: str) -> dict[str, Any]:

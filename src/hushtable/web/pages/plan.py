@@ -21,7 +21,7 @@ from hushtable.schema import Categorical, Schema
 from hushtable.web import words
 from hushtable.web.charts import curve
 from hushtable.web.forms import as_typed, fields_of, make_method, methods, options, read_parameters
-from hushtable.web.pages.frame import command, go, not_yet, project_of, screen, texts, writes
+from hushtable.web.pages.frame import command, go, project_of, schema_first, screen, texts, writes
 from hushtable.web.render import page
 from hushtable.web.workbench import Project
 
@@ -138,7 +138,7 @@ def show(request: Request) -> Response:
     project = project_of(request)
     schema = project.schema_or_none()
     if schema is None:
-        return not_yet(request, project, "plan", first="schema", why=words.SCHEMA_FIRST)
+        return schema_first(request, project)
     settings, asked = project.settings, dict(request.query_params)
     name = asked.get("method") or settings.get("method") or "quilt"
     known = settings.get("parameters", {}) if name == settings.get("method") else {}
@@ -284,7 +284,7 @@ def advisor(request: Request) -> Response:
     project, given = project_of(request), dict(request.query_params)
     schema = project.schema_or_none()
     if schema is None:
-        return not_yet(request, project, "plan", first="schema", why=words.SCHEMA_FIRST)
+        return schema_first(request, project)
     advice = live_content = None
     filled: dict[str, str] = {}
     if "use" in given:
