@@ -33,9 +33,10 @@ class _System:
         return os.urandom(n) if words is None else words.astype("<u8").tobytes()[:n]
 
 
-sources.os = _System  # type: ignore[attr-defined]
-if hasattr(os, "register_at_fork"):  # a child would repeat its parent's draws
-    os.register_at_fork(after_in_child=_streams.clear)
+if sources.os is os:  # pytest imports this module twice: as a plugin, and to collect its doctests
+    sources.os = _System  # type: ignore[attr-defined]
+    if hasattr(os, "register_at_fork"):  # a child would repeat its parent's draws
+        os.register_at_fork(after_in_child=_streams.clear)
 
 
 def item_name(item: pytest.Item) -> str:

@@ -409,8 +409,8 @@ def test_recorded_costs_match_the_promise() -> None:
         (
             lambda t, n: n.open(
                 distance_scores(
-                    [t.n_rows()], [np.zeros(1, np.int64)], weights=[1], penalties=[0], beside=[0]
-                ),
+                    [t.n_rows()], [np.zeros(1, np.int64)], weights=[1], penalties=[0]
+                ).only([0], beside=[0]),
                 ScoreChoice(ONE),
                 "scores that move both ways, for half",
             ),
@@ -454,8 +454,8 @@ def test_recorded_costs_match_the_promise() -> None:
         (
             lambda t, n: n.open(
                 distance_scores(
-                    [t.n_rows()], [np.zeros(1, np.int64)], weights=[3], penalties=[0], beside=[0]
-                ),
+                    [t.n_rows()], [np.zeros(1, np.int64)], weights=[3], penalties=[0]
+                ).only([0], beside=[0]),
                 TopChoices(Fraction(1, 2), k=3),
                 "three choices for two",
             ),
@@ -731,8 +731,8 @@ def test_all_selections_are_charged_even_if_they_stop_early() -> None:
             SealedCounts(np.array([score]), Sensitivity(rows=1), account.root) for score in scores
         ]
         sealed = distance_scores(
-            tables, [np.zeros(1, np.int64)] * 3, weights=[1] * 3, penalties=[0] * 3, beside=beside
-        )
+            tables, [np.zeros(1, np.int64)] * 3, weights=[1] * 3, penalties=[0] * 3
+        ).only(range(3), beside=beside)
         choice = TopChoices(Fraction(2), k=2, exclusive_groups=("a", "a", "b"))
         assert SecureNoise().open(sealed, choice, "choices") == chosen
         assert account.spent().epsilon == 4
@@ -772,7 +772,13 @@ def test_distance_scores_change_by_at_most_l1_times_their_weight() -> None:
     assert unseal(scores).most == scores.sensitivity.most == 2 * 3 * 5
     assert not unseal(scores).monotone
     assert scores.part is account.root  # a unit may be in both
-    assert unseal(scores).values == [-5 * 54, 0]
+    assert unseal(scores).values.tolist() == [-5 * 54, 0]
+    # Of some candidates, the largest change is theirs alone; public ones beside them do not move.
+    some = scores.only([1], beside=[3])
+    assert unseal(some).values.tolist() == [0, 3]
+    assert unseal(some).most == some.sensitivity.most == 2 * 7
+    assert scores.only([0, 1]).sensitivity.most == 2 * 3 * 5
+    assert scores.only([0]).only([0]).sensitivity.most == 2 * 3 * 5
 
 
 @pytest.mark.parametrize(

@@ -374,7 +374,7 @@ def test_empty_table_and_whole_domain(n_rows: int, tmp_path: Path) -> None:
     n_found, share = release.table().num_rows, 0.5 if n_rows else 0.05
     assert abs(n_found - 1200 * share) < 6 * math.sqrt(1200 * share * (1 - share))
     estimate = release.count("TRUE")
-    assert abs(estimate.value - n_rows) < 6 * estimate.std + 1
+    assert abs(estimate.value - n_rows) < 6 * estimate.privacy_std + 1
 
 
 def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:

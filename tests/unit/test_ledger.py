@@ -565,7 +565,7 @@ for case in sys.argv[2:]:
 def test_permissions(open_folder: Path) -> None:
     expected = {
         "400-755": "read-only",
-        "li-2009-755": "cannot be opened",
+        "000-755": "cannot be opened",
         "600-555": "read-only|cannot be opened",  # the journal cannot be created
     }
     result = subprocess.run(

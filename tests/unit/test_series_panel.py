@@ -209,10 +209,10 @@ def test_transitions_are_near_the_truth(panel: Series) -> None:
     for a in range(3):
         for b in range(3):
             count, share = found.estimates[a][b], found.shares[a][b]
-            assert abs(count.value - truth[a, b]) < 7 * count.std + 1
+            assert abs(count.value - truth[a, b]) < 7 * count.privacy_std + 1
             assert count.low <= count.value <= count.high
             assert share is not None
-            assert abs(share.value - truth[a, b] / truth[a].sum()) < 8 * share.std
+            assert abs(share.value - truth[a, b] / truth[a].sum()) < 8 * share.privacy_std
             assert 0 <= share.low <= share.value <= share.high <= 1
     assert found.table().num_rows == 9
 
@@ -226,7 +226,7 @@ def test_conditions_before_and_now_are_sums_of_cells(panel: Series) -> None:
         (None, None, truth.sum()),
     ):
         found = panel.moved(before, now, since=2)
-        assert abs(found.value - people) < 7 * found.std + 1
+        assert abs(found.value - people) < 7 * found.privacy_std + 1
     all_but_one = panel.moved("job <> 'night'", None, since=2)
     alone = moves_of(panel.release(3))[2].noise.std * 6**0.5
     assert all_but_one.std < alone  # the other counts, also of other columns, inform about it, too

@@ -201,6 +201,7 @@ def large_sizes(constants: CodeConstants) -> list[int]:
 
     Examples
     --------
+    >>> from hushtable.audit.code_constants import constants_of
     >>> large_sizes(constants_of(None))[-1] <= MOST_LARGE
     True
     """

@@ -77,11 +77,11 @@ class NoisyCounts(Method):
     0.996
     >>> NoisyCounts(epsilon=-1, delta=2, k=0)
     Traceback (most recent call last):
-    ...
+        ...
     hushtable.errors.ParameterError: epsilon is -1; it must be above 0. Typical values are 0.1 to 5.
     delta is 2; it must be at most 0.01, since delta = 0.01 already permits publishing 1% of all \
 people in full. Choose a delta well below one over the number of people, such as 1e-6.
-    k is 0; it must be a whole number of at least 1.
+    k is 0; it must be a whole number from 1 to 1,000,000.
     """
 
     name: ClassVar[str] = "noisy-counts"

@@ -65,10 +65,10 @@ class SealedScores(SealedValue):
         exact: Scores = unseal(self)
         if exact.each is None:
             raise SealedError("these scores have one sensitivity for all; they cannot be selected.")
-        each = exact.each[places]
+        each = exact.each[list(places)]
         # Each step changes a score by its part of the largest change, rounded up.
         moved = replace(self.sensitivity, step=-(-int(each.max()) // self.sensitivity.rows))
-        values = np.append(np.asarray(exact.values)[places], np.array(beside, np.int64))
+        values = np.append(np.asarray(exact.values)[list(places)], np.array(beside, np.int64))
         each = np.append(each, np.zeros(len(beside), np.int64))
         return SealedScores.of(values, moved, self.part, monotone=exact.monotone, each=each)
 
