@@ -52,4 +52,5 @@ def test_sampling_is_that_of_uneven_residuals_where_it_is_more(release: Release)
     for name, (uneven, even) in true.items():
         assert fitted[name].sampling_std == pytest.approx(max(uneven, even), rel=0.01)
     x = fitted["x"]
-    assert (x.high - x.low) / 2 == pytest.approx(1.96 * true["x"][0], rel=0.02)
+    # The limit of what suppressed rows can change is added to the sampling error.
+    assert 0.99 <= (x.high - x.low) / 2 / (1.96 * true["x"][0]) < 1.15
