@@ -220,7 +220,7 @@ def test_the_statement_tells_the_promise_and_the_bounds(release: Release) -> Non
 
 def test_one_charge_for_all_tables(data: dict[str, pa.Table], tmp_path: Path) -> None:
     """The ledger has one entry; the account adds up tables, each with its rows per person."""
-    book = Ledger.create(tmp_path / "ledger.db", epsilon=4, delta="1e-5", unit=SCHEMA.unit)
+    book = Ledger.create(tmp_path / "ledger.db", epsilon=3, delta="1e-6", unit=SCHEMA.unit)
     few = {name: table.slice(0, 200) for name, table in data.items()}
     publish_linked(
         few, SCHEMA, Linked(epsilon=3, delta="1e-6", particles=1000), out=tmp_path / "out",
