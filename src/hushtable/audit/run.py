@@ -154,13 +154,22 @@ def audit(
         for one in result if isinstance(result, list) else [result]:
             (slowly if is_slow else quickly).extend([one] if one else [])
     progress("done", 1.0)
+    outlook, findings = subject.outlook, [*slowly, *quickly]
+    if outlook.refusal and not outlook.n_released:  # equal refusals are no evidence
+        reason = f"every run was refused: {outlook.refusal}"
+        findings = [
+            dataclasses.replace(one, verdict="NOT TESTED", reason=reason, would_see="")
+            if one.about_runs and one.verdict == "NO VIOLATION FOUND"
+            else one
+            for one in findings
+        ]
     return Report(
         method=method.name,
         parameters=method.parameters(),
         confidence=confidence,
         n_runs=subject.n_runs,
         seconds=time.monotonic() - started,
-        findings=(*slowly, *quickly),
+        findings=tuple(findings),
     )
 
 
