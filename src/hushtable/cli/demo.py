@@ -87,8 +87,8 @@ def demo(
         f"An attacker knows all rows of a table of {_ATTACKED_ROWS:,} except one, and all values "
         "of that person. A random bit decides whether the person is in the table; the attacker "
         f"sees the release and guesses. In {_ROUNDS} releases the guess was right {n_right} "
-        f"times. Guessing at random is right {_ROUNDS // 2} times on average, and exact counts in place of noisy "
-        f"ones would give the person away {_ROUNDS} times. The release shows what "
+        f"times. Guessing at random is right {_ROUNDS // 2} times on average, and exact counts in "
+        f"place of noisy ones would give the person away {_ROUNDS} times. The release shows what "
         "groups have in common, as in the answers above.",
     )
     write_whole(folder / "answer.svg", _picture(release, promise))
