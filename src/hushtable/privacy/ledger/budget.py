@@ -233,8 +233,8 @@ class LedgerCap:
     def for_first(cls, cap: Budget, first: Loss) -> LedgerCap:
         """Allocate delta depending on the first charge, which depends on no data.
 
-        The allocation is the one that admits most charges equal to the first. If several admit as
-        many, it is the one that leaves most room for charges of other kinds.
+        The allocation is the one that admits the most charges equal to the first. If several admit
+        as many, it is the earliest of `_allocations`, whose order is that of the proof.
         """
         best, most = cls(basic=cap), 0
         for candidate in _allocations(cap):
