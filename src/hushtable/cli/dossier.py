@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 from hushtable.cli.options import AsJson
 from hushtable.cli.plain import visible
 from hushtable.cli.screen import tell
-from hushtable.errors import ParameterError
 
 WRITE = "write"
 """The default command."""
@@ -60,9 +59,7 @@ def write(  # noqa: PLR0917 - the options of a command
     from hushtable.dossier.seal import write_dossier  # noqa: PLC0415
     from hushtable.files.writing import require_new  # noqa: PLC0415
 
-    require_new(out)
-    if out.suffix not in {".html", ".json"}:
-        raise ParameterError(f"{str(out)!r} must end in .html or .json.")
+    require_new(out, ".html", ".json")
     dossier = make_dossier(
         releases,
         ledger=ledger,

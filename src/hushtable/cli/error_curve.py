@@ -150,10 +150,9 @@ def write_drawing(
     path: Path, curve: ErrorCurve | str, answer: SolvedEpsilon | None, title: str
 ) -> None:
     """Draw the curve to a new SVG file."""
-    from hushtable.files.writing import write_whole  # noqa: PLC0415 - only for drawings
+    from hushtable.files.writing import require_new, write_whole  # noqa: PLC0415 - for drawings
 
-    if path.suffix != ".svg":
-        raise ParameterError(f"cannot draw to {path.name!r}: the file must end in .svg.")
+    require_new(path, ".svg")
     if isinstance(curve, str):
         raise Refused(f"there is nothing to draw: {curve}")
     mark = None if answer is None else (float(answer.epsilon), answer.error.half_width)

@@ -25,8 +25,8 @@ from hushtable.cli.options import (
 )
 from hushtable.cli.publish import show_published
 from hushtable.cli.screen import console, tell
-from hushtable.errors import ParameterError
 from hushtable.files.progress import silent
+from hushtable.files.writing import require_new
 
 if TYPE_CHECKING:
     from hushtable.methods.base import GraphMethod
@@ -69,8 +69,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        if plot is not None and (plot.exists() or plot.suffix != ".svg"):
-            raise ParameterError(f"{str(plot)!r} exists or does not end in .svg.")
+        if plot is not None:
+            require_new(plot, ".svg")
         with Publishing() as publishing:
             release = ht.publish_graph(
                 edges,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushtable.cli.ending import Publishing
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
     Anyway,
     AsJson,
+    EngineOption,
     MemoryLimit,
     NewFolder,
     NoiseName,
@@ -21,8 +21,8 @@ from hushtable.cli.options import (
 )
 from hushtable.cli.plain import print_json
 from hushtable.cli.plan import as_plain, show_forecast, show_plan
-from hushtable.cli.publish import show_published
-from hushtable.cli.screen import console, one_bar, print_lines
+from hushtable.cli.publish import publish_and_show
+from hushtable.cli.screen import console, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ def _plan_command(kind: type[Linked]) -> Callable[..., None]:
 
 
 def _publish_command(kind: type[Linked]) -> Callable[..., None]:
-    from hushtable.engine import EngineName  # noqa: PLC0415 - only for the options of one command
-
-    @with_method_options(kind, names={"EngineName": EngineName})
+    @with_method_options(kind)
     def publish(
         method: Any,
         *,
@@ -123,7 +121,7 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
         tables: TableFiles,
         out: NewFolder,
         pays: PayingOptions,
-        engine: Annotated[EngineName, typer.Option(help="Engine that counts.")] = "auto",
+        engine: EngineOption = "auto",
         noise: NoiseName = "secure",
         memory_limit: MemoryLimit = None,
         rows: PersonsToExpect = None,
@@ -132,23 +130,21 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
     ) -> None:
         from hushtable.publishing.publish import publish_linked  # noqa: PLC0415 - slow to import
 
-        with Publishing() as publishing:
-            with one_bar("planning") as progress:
-                release = publish_linked(
-                    files_of(tables),
-                    schema,
-                    method,
-                    out=out,
-                    engine=engine,
-                    noise=noise,
-                    memory_limit=memory_limit,
-                    rows=rows,
-                    anyway=anyway,
-                    on_forecast=None if as_json else show_forecast,
-                    progress=publishing.heard(progress),
-                    **pays.paying(),
-                )
-            show_published(release, as_json=as_json)
+        publish_and_show(
+            publish_linked,
+            files_of(tables),
+            schema,
+            method,
+            out=out,
+            engine=engine,
+            noise=noise,
+            memory_limit=memory_limit,
+            rows=rows,
+            anyway=anyway,
+            on_forecast=None if as_json else show_forecast,
+            as_json=as_json,
+            **pays.paying(),
+        )
 
     publish.__doc__ = "Publish private linked tables; foreign keys match in the release."
     return publish

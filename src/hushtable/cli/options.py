@@ -46,6 +46,9 @@ LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger to charge.")]
 ReservationOption = Annotated[
     int | None, typer.Option(help="Number of the ledger's reservation to charge.")
 ]
+EngineOption = Annotated[
+    Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="Engine that counts.")
+]
 NoiseName = Annotated[
     Literal["secure", "opendp"], typer.Option(help="Noise samplers: built in, or OpenDP's.")
 ]
@@ -233,13 +236,12 @@ def with_method_options(
     kind: type[Parameters],
     *,
     otherwise: Mapping[str, OptionDefault] = MappingProxyType({}),
-    names: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds a method's fields to a command, which receives ``method``.
 
     A field replaces an option of the command that has the same name. A parameter
     ``pays: PayingOptions`` is expanded into its fields. `otherwise` has the fields with a computed
-    default, `names` the types that the command's annotations use and its module does not import.
+    default.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -257,7 +259,7 @@ def with_method_options(
 
         declared = kind.fields()
         fields = {field.name for field in declared}
-        taken = inspect.signature(command, eval_str=True, locals=names).parameters
+        taken = inspect.signature(command, eval_str=True).parameters
         paying = [field.name for field in dataclasses.fields(PayingOptions)]
         left_out = {"method", *fields}
         parameters = [

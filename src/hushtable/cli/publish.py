@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from hushtable.cli.options import (
     Anyway,
     AsJson,
     DataPath,
+    EngineOption,
     MemoryLimit,
     NewFolder,
     NoiseName,
@@ -28,9 +29,7 @@ from hushtable.cli.screen import console, one_bar
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
-    from hushtable.engine import EngineName  # noqa: PLC0415 - only for the options of one command
-
-    @with_method_options(kind, names={"EngineName": EngineName})
+    @with_method_options(kind)
     def publish(
         method: ht.Method,
         *,
@@ -38,7 +37,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         schema: SchemaPath,
         out: NewFolder,
         pays: PayingOptions,
-        engine: Annotated[EngineName, typer.Option(help="Engine that counts.")] = "auto",
+        engine: EngineOption = "auto",
         noise: NoiseName = "secure",
         memory_limit: MemoryLimit = None,
         columns: Annotated[
@@ -49,26 +48,34 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
-        with Publishing() as publishing:
-            with one_bar("planning") as progress:
-                release = ht.publish(
-                    data,
-                    ht.Schema.load(schema),
-                    method,
-                    out=out,
-                    engine=engine,
-                    noise=noise,
-                    memory_limit=memory_limit,
-                    columns=None if columns is None else columns.split(","),
-                    rows=rows,
-                    anyway=anyway,
-                    on_forecast=None if as_json else show_forecast,
-                    progress=publishing.heard(progress),
-                    **pays.paying(),
-                )
-            show_published(release, as_json=as_json)
+        publish_and_show(
+            ht.publish,
+            data,
+            ht.Schema.load(schema),
+            method,
+            out=out,
+            engine=engine,
+            noise=noise,
+            memory_limit=memory_limit,
+            columns=None if columns is None else columns.split(","),
+            rows=rows,
+            anyway=anyway,
+            on_forecast=None if as_json else show_forecast,
+            as_json=as_json,
+            **pays.paying(),
+        )
 
     return publish
+
+
+def publish_and_show(
+    publish: Callable[..., ht.Release], *inputs: Any, as_json: bool, **options: Any
+) -> None:
+    """Publish with a progress bar and print the release; later failures only warn."""
+    with Publishing() as publishing:
+        with one_bar("planning") as progress:
+            release = publish(*inputs, progress=publishing.heard(progress), **options)
+        show_published(release, as_json=as_json)
 
 
 def show_published(release: ht.Release, *, as_json: bool) -> None:

@@ -113,14 +113,12 @@ def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
     from hushtable.files.writing import require_new  # noqa: PLC0415 - slow to import
 
     problems = asked.problems()
-    for path in (csv, plot):
+    for path, suffixes in ((csv, ()), (plot, (".svg",))):
         try:
             if path is not None:
-                require_new(path)
+                require_new(path, *suffixes)
         except ParameterError as error:
             problems += error.problems
-    if plot is not None and plot.suffix != ".svg":
-        problems.append(f"--plot is {plot.name!r}; it must end in .svg.")
     ParameterError.raise_if_any(problems)
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 
 from hushtable.cli.plain import print_json
-from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     import rich.progress
@@ -142,11 +141,10 @@ def require_new_files(*, page: Path | None, numbers: Path | None) -> None:
     """Raise an error if an output file exists or the report does not end in .html."""
     from hushtable.files.writing import require_new  # noqa: PLC0415 - keeps help quick
 
-    for path in (page, None if prints(numbers) else numbers):
-        if path is not None:
-            require_new(path)
-    if page is not None and page.suffix != ".html":
-        raise ParameterError(f"{str(page)!r} must end in .html.")
+    if page is not None:
+        require_new(page, ".html")
+    if numbers is not None and not prints(numbers):
+        require_new(numbers)
 
 
 def write_findings(

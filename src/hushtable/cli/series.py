@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import hushtable as ht
-from hushtable.cli.ending import Publishing
 from hushtable.cli.options import (
     Anyway,
     AsJson,
+    EngineOption,
     MemoryLimit,
     NoiseName,
     Reason,
@@ -22,8 +22,8 @@ from hushtable.cli.options import (
     stated_decision,
 )
 from hushtable.cli.plain import print_json, visible
-from hushtable.cli.screen import console, one_bar, tell
-from hushtable.errors import ParameterError
+from hushtable.cli.release import show_answer
+from hushtable.cli.screen import console, tell
 
 if TYPE_CHECKING:
     from hushtable.series.plan import Expected
@@ -152,33 +152,28 @@ def publish(  # noqa: PLR0917 - the options of a command
             help="Refund a killed run whose output nobody saw; REASON is recorded.",
         ),
     ] = None,
-    engine: Annotated[
-        Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="Engine that counts.")
-    ] = "auto",
+    engine: EngineOption = "auto",
     noise: NoiseName = "secure",
     memory_limit: MemoryLimit = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish a wave, using all earlier waves as prior."""
-    from hushtable.cli.publish import show_published  # noqa: PLC0415 - only for this command
+    from hushtable.cli.publish import publish_and_show  # noqa: PLC0415 - only for this command
 
-    series = ht.Series.open(folder)
-    with Publishing() as publishing:
-        with one_bar("planning") as progress:
-            release = series.publish(
-                data,
-                before=before,
-                wave=wave,
-                correct=correct,
-                unseen=unseen,
-                engine=engine,
-                noise=noise,
-                memory_limit=memory_limit,
-                anyway=anyway,
-                progress=publishing.heard(progress),
-            )
-        show_published(release, as_json=as_json)
+    publish_and_show(
+        ht.Series.open(folder).publish,
+        data,
+        before=before,
+        wave=wave,
+        correct=correct,
+        unseen=unseen,
+        engine=engine,
+        noise=noise,
+        memory_limit=memory_limit,
+        anyway=anyway,
+        as_json=as_json,
+    )
 
 
 @series_group.command("show")
@@ -222,7 +217,7 @@ def count(
     as_json: AsJson = False,
 ) -> None:
     """Estimate the number of rows of a wave that satisfy a condition, using all waves."""
-    _answer(ht.Series.open(folder).count(where, wave=wave), as_json)
+    show_answer(ht.Series.open(folder).count(where, wave=wave), as_json=as_json)
 
 
 @series_group.command("change")
@@ -236,7 +231,8 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Estimate the change of a count between two waves."""
-    _answer(ht.Series.open(folder).change(where, since=since, until=until), as_json)
+    found = ht.Series.open(folder).change(where, since=since, until=until)
+    show_answer(found, as_json=as_json)
 
 
 @series_group.command("trend")
@@ -252,14 +248,12 @@ def trend(
     from hushtable.files.writing import require_new, write_whole  # noqa: PLC0415 - one command
 
     if plot is not None:
-        if plot.suffix != ".svg":
-            raise ParameterError(f"{str(plot)!r} is not a .svg file.")
-        require_new(plot)
+        require_new(plot, ".svg")
     series = ht.Series.open(folder)
     found = series.trend(where)
     if plot is not None:
         write_whole(plot, series.plot(where))
-    _answer(found, as_json)
+    show_answer(found, as_json=as_json)
     if plot is not None and not as_json:
         console.print(f"Drew {visible(str(plot))}.")
 
@@ -308,7 +302,7 @@ def moved(
     as_json: AsJson = False,
 ) -> None:
     """Estimate the number of people of a panel who moved between two conditions on a column."""
-    _answer(ht.Series.open(folder).moved(before, now, since=since), as_json)
+    show_answer(ht.Series.open(folder).moved(before, now, since=since), as_json=as_json)
 
 
 @series_group.command("panel")
@@ -320,12 +314,3 @@ def panel(
     """Write the synthetic rows of a panel: one row per person and wave."""
     ht.Series.open(folder).export_panel(out)
     tell(f"Wrote {out}.", as_json=as_json, file=str(out))
-
-
-def _answer(found: ht.Estimate, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_dict())
-        return
-    console.print(str(found))
-    for note in found.notes:
-        console.print(f"  {note}")

@@ -227,9 +227,11 @@ another folder.
 # Atomic writes: files appear complete or not at all, and survive a power failure.
 
 
-def require_new(path: str | Path) -> Path:
-    """Return the path; raise `ParameterError` if it exists or its folder does not."""
+def require_new(path: str | Path, *suffixes: str) -> Path:
+    """Return the path; raise `ParameterError` if it exists, has no folder or another suffix."""
     path = Path(path)
+    if suffixes and path.suffix not in suffixes:
+        raise ParameterError(f"{str(path)!r} must end in {' or '.join(suffixes)}.")
     if path.exists():
         raise ParameterError(f"{str(path)!r} exists; choose another name or remove it.")
     if not path.parent.is_dir():
