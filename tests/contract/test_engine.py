@@ -257,7 +257,7 @@ BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
     "empty parquet": ("t.parquet", b"", ["is empty"]),
     "other suffix": ("t.docx", b"x", [".parquet", "t.docx"]),
     "duplicate": ("t.csv", b"id,age,sex,age\n1,2,F,3\n", ["'age' occurs 2 times"]),
-    "unknown": ("t.csv", b"id,age,sex,zip\n", ["'zip' is in the data but not", "role: identifier"]),
+    "unknown": ("t.csv", b"id,age,sex,zip\n", ["'zip' is in the data but not", "role: left out"]),
     "lacking": ("t.csv", b"id,sex\n", ["'age' is in the schema but not"]),
     "case": ("t.csv", b"ID,age,Sex\n", ["'ID' of the data is 'id'", "'Sex' of the data is 'sex'"]),
     "unnamed": ("t.csv", b"id,age,sex,\n", ["column number 4 of the data has no name"]),

@@ -66,6 +66,43 @@ def test_a_wrong_column_is_named_and_explained(column: dict[str, object], said: 
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("{tpye: integer, low: 0, high: 9}", "'tpye' is not a known key; did you mean 'type'?"),
+        ("{type: integer, low: 0, hgih: 9}", "did you mean 'high'?"),
+        ("{type: boolean, xyz: 1}", "remove it or correct the spelling."),
+        ("{type: categorical, values: [a], labels: {b: x}}", "labels has b"),
+        ("{type: integer, low: 0, high: 9, labels: {12: x}}", "labels has 12"),
+        ('{type: boolean, label: "two\\nlines"}', "cannot be printed"),
+    ],
+)
+def test_a_misspelled_key_or_label_is_named(column: str, said: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        Schema.parse(f"name: t\ncolumns:\n  c: {column}")
+    assert said in str(caught.value)
+
+
+def test_labels_are_shown_and_do_not_identify_a_table() -> None:
+    text = """
+name: t
+columns:
+  note: {role: left out, label: remarks of the interviewer}
+  sex: {type: categorical, values: ["1", "2"], label: Sex, labels: {1: male, 2: female}}
+  income: {type: integer, low: 0, high: 9, special: {-1: N}, labels: {N: child, 0: none}}
+"""
+    schema = Schema.parse(text)
+    assert Schema.parse(schema.to_yaml()) == schema
+    sex, income = schema.attributes.values()
+    assert [sex.label_of(code) for code in range(3)] == ["male", "female", "missing"]
+    assert [income.label_of(code) for code in (0, 1, 10, 11)] == ["none", "1", "child", "missing"]
+    plain = text.replace(", labels: {1: male, 2: female}", "").replace(", label: Sex", "")
+    assert Schema.parse(plain).digest == schema.digest
+    assert hash(Schema.parse(plain).attributes["sex"]) == hash(sex)
+    with pytest.raises(SchemaError, match="role: identifier"):
+        Schema.parse(f"unit: {{kind: person, column: note, max_rows: 2}}{text}")
+
+
 def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.from_dict(

@@ -62,6 +62,8 @@ class Categorical(BaseColumn):
             problems.append(f"values are listed twice: {', '.join(twice)}")
         if self.outside == "clip":
             problems.append("outside: clip is for numbers; use other, missing or refuse")
+        if unknown := sorted(self.labels.keys() - set(self.values)):
+            problems.append(f"labels has {', '.join(unknown)}, which is not one of the values")
         if self.taxonomy is not None:
             extra = set(self.taxonomy.values) - set(self.values)
             lacking = set(self.values) - set(self.taxonomy.values)
@@ -74,6 +76,10 @@ class Categorical(BaseColumn):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def __hash__(self) -> int:
+        """Hash most fields; the mapping of labels is not hashable."""
+        return hash((self.type, self.values, self.ordered, self.missing, self.outside))
 
     @cached_property
     def n_values(self) -> int:

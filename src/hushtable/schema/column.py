@@ -27,6 +27,11 @@ OUTSIDE = (
     "Replacement for out-of-domain values: the nearest bound (clip), the value `other`, "
     "or missing. With refuse, a table with such a value is refused."
 )
+LABEL = "Description of the column, such as the text of the question; shown to readers."
+LABELS = (
+    "Labels of values, such as {1: male, 2: female}, by the value or by the name of a special "
+    "value: shown to readers instead of the codes. Clauses use the codes."
+)
 OTHER = "The value that replaces out-of-domain values; by default "
 
 
@@ -59,10 +64,14 @@ class FrozenModel(BaseModel):
         return copied
 
 
-class Identifier(FrozenModel):
-    """Column that identifies a person and is never published."""
+LEFT_OUT = "left out"
 
-    role: Literal["identifier"]
+
+class Identifier(FrozenModel):
+    """Column that is never published: it identifies a person, or is left out."""
+
+    role: Literal["identifier", "left out"]
+    label: Text = Field("", description=LABEL)
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
 
 
@@ -70,6 +79,8 @@ class BaseColumn(FrozenModel):
     """Base class of all published columns."""
 
     role: Literal["attribute", "target"] = "attribute"
+    label: Text = Field("", description=LABEL)
+    labels: dict[Text, Text] = Field(default_factory=dict, description=LABELS)
     missing: Literal["other", "category", "forbid"] = Field(
         "other",
         description="Treatment of empty cells: a category of their own, or the value "
@@ -138,6 +149,11 @@ class BaseColumn(FrozenModel):
         if code < self.n_values:
             return str(self.value(code))
         return (*self.special_names, "missing")[code - self.n_values]
+
+    def label_of(self, code: int) -> str:
+        """Return the label of a code, or its display name if it has none."""
+        name = self.name(code)
+        return self.labels.get(name, name)
 
     @property
     def in_short(self) -> str:

@@ -197,6 +197,13 @@ class GridColumn(BaseColumn):
     def _place_of(self, value: Any) -> Fraction:
         return (self.exact(value) - self.exact_low) / self.exact_step
 
+    def _has(self, value: str) -> bool:
+        try:
+            place = self._place_of(value)
+        except ValueError:
+            return False
+        return place.denominator == 1 and 0 <= place < self.n_values
+
     def _special(self, code: int) -> Value:
         """Return what a table contains for the code of a special value or missing."""
         return cast(Value, (*self.special_codes, None)[code - self.n_values])
@@ -217,6 +224,11 @@ class GridColumn(BaseColumn):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             problems.append(f"special values have the same name: {', '.join(twice)}")
+        problems += [
+            f"labels has {value}, which is neither a value nor the name of a special value"
+            for value in self.labels.keys() - set(names)
+            if not self._has(value)
+        ]
         try:
             _ = self.bin_starts
         except ParameterError as error:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -30,7 +31,7 @@ from hushtable.files.html import html_list, html_table
 from hushtable.privacy.guarantee import Unit
 from hushtable.schema.calendar import CalendarColumn, Date, Time, Timestamp
 from hushtable.schema.categorical import Boolean, Categorical
-from hushtable.schema.column import CONFIRM, FrozenModel, Identifier, Text
+from hushtable.schema.column import CONFIRM, LEFT_OUT, FrozenModel, Identifier, Text
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.numeric import Decimal, Duration, GridColumn, Integer, Number
 from hushtable.schema.taxonomy import Taxonomy
@@ -102,7 +103,7 @@ def with_missing_stated(content: dict[str, Any]) -> dict[str, Any]:
         name: {**column, "missing": "category"}
         if isinstance(column, dict)
         and "type" in column
-        and column.get("role") != "identifier"
+        and column.get("role") not in _UNPUBLISHED
         and not {"missing", "other"} & set(column)
         else column
         for name, column in columns.items()
@@ -127,12 +128,26 @@ def sentences(error: ValidationError) -> list[str]:
             message = f"{place[-1]} is missing"
             place = place[:-1]
         elif problem["type"] == "extra_forbidden":
-            message = f"{place[-1]!r} is not a known key; remove it or correct the spelling"
-            place = place[:-1]
+            message = _unknown_key(place.pop())
+        elif problem["type"] == "column_type" and isinstance(problem["input"], Mapping):
+            unknown = [key for key in map(str, problem["input"]) if key not in _known_keys()]
+            message = "; ".join([message, *map(_unknown_key, unknown)])
         elif place and problem["type"] not in {"value_error", "column_type"}:
             message = f"{place[-1]}: {message[0].lower()}{message[1:]}"
-        said.append(f"{_where(place)}{message.rstrip('.')}.")
+        said.append(f"{_where(place)}{message.rstrip('.')}{'' if message.endswith('?') else '.'}")
     return said
+
+
+def _known_keys() -> set[str]:
+    kinds = (Schema, Categorical, Number, Date, FileFormat)
+    return {key for kind in kinds for key in kind.model_fields}
+
+
+def _unknown_key(key: str) -> str:
+    """Return a message about an unknown key, with the known key that is most similar."""
+    close = get_close_matches(key, _known_keys(), n=1, cutoff=0.6)
+    meant = f"did you mean {close[0]!r}?" if close else "remove it or correct the spelling"
+    return f"{key!r} is not a known key; {meant}"
 
 
 def _where(place: Sequence[str]) -> str:
@@ -142,7 +157,7 @@ def _where(place: Sequence[str]) -> str:
 
 def _column_kind(value: Any) -> str | None:
     if isinstance(value, Identifier) or (
-        isinstance(value, Mapping) and value.get("role") == "identifier"
+        isinstance(value, Mapping) and value.get("role") in _UNPUBLISHED
     ):
         return "identifier"
     kind = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
@@ -153,7 +168,7 @@ def _identifier_only(value: Any) -> Any:
     # Identifiers are dropped, so their domain does not matter.
     if not isinstance(value, Mapping):
         return value
-    return {key: value[key] for key in ("role", "confirm") if key in value}
+    return {key: value[key] for key in ("role", "label", "confirm") if key in value}
 
 
 Column = Categorical | Integer | Number | Date | Timestamp | Time
@@ -176,7 +191,8 @@ ColumnField = Annotated[
         _column_kind,
         custom_error_type="column_type",
         custom_error_message=(
-            f"type must be {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, or role: identifier"
+            f"type must be {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, or role: identifier or left "
+            "out"
         ),
     ),
 ]
@@ -227,7 +243,12 @@ class Schema(FrozenModel):
             problems.append("all columns are identifiers; nothing is left to publish")
         if sum(column.role == "target" for column in self.attributes.values()) > 1:
             problems.append("more than one column has role: target")
-        for name in (self.name, *self.columns, *self.derived):
+        labels = [
+            text
+            for column in self.columns.values()
+            for text in (column.label, *getattr(column, "labels", {}).values())
+        ]
+        for name in (self.name, *self.columns, *self.derived, *labels):
             if not name.isprintable():
                 problems.append(f"name {shown(name)} contains characters that cannot be printed")
         lowered: dict[str, str] = {}
@@ -239,7 +260,9 @@ class Schema(FrozenModel):
         problems += [f"column {name!r} is both derived and read; remove one" for name in both]
         if self.unit.kind == "person" and self.unit.column not in self.columns:
             problems.append(f"the unit's column {self.unit.column!r} is not among the columns")
-        elif self.unit.kind == "person" and self.unit.column in self.attributes:
+        elif (
+            self.unit.kind == "person" and self.columns[str(self.unit.column)].role != "identifier"
+        ):
             problems.append(f"the unit's column {self.unit.column!r} must have role: identifier")
         for name, column in self.attributes.items():
             if isinstance(column, Categorical) and column.missing == "category":
@@ -443,10 +466,15 @@ class Schema(FrozenModel):
         return write_yaml(content)
 
 
+_UNPUBLISHED = ("identifier", LEFT_OUT)
+
+
 # Readers look for the type first and for what is left to confirm last.
 _KEY_ORDER = {"type": -2, "role": -1} | {
     key: place
-    for place, key in enumerate(("special", "bins", "missing", "outside", "other", "confirm"), 1)
+    for place, key in enumerate(
+        ("special", "label", "labels", "bins", "missing", "outside", "other", "confirm"), 1
+    )
 }
 
 

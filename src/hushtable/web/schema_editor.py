@@ -24,6 +24,7 @@ from hushtable.errors import ParameterError, SchemaError
 from hushtable.files.writing import replace_own
 from hushtable.files.yaml_text import read_yaml
 from hushtable.schema import Schema
+from hushtable.schema.column import LEFT_OUT
 from hushtable.schema.taxonomy import Taxonomy, TaxonomyNode
 
 _MAX_HISTORY = 200
@@ -266,7 +267,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
 
 def _fit_type(place: CommentedMap, was: str) -> None:
     """Remove fields that a column's new type does not have, and add those that it requires."""
-    if place.get("role") == "identifier":
+    if place.get("role") in ("identifier", LEFT_OUT):
         return
     if "type" not in place:
         place["type"] = "categorical" if "values" in place else "integer"

@@ -122,7 +122,8 @@ CHECKING = "Checking the table …"
 ROLES = {
     "attribute": "published",
     "target": "published, prediction target",
-    "identifier": "identifier, not published",
+    "identifier": "identifies a person, not published",
+    "left out": "left out, not published",
 }
 TYPES = {
     "categorical": "list of values",

@@ -210,7 +210,7 @@ def _name_problems(header: Header, schema: Schema) -> list[str]:
         else:
             problems.append(
                 f"column {name!r} is in the data but not in the schema; describe it, or list it "
-                "with role: identifier to have it dropped."
+                "with role: left out to have it dropped."
             )
     problems += [
         f"column {name!r} is in the schema but not in the data." for name in by_case.values()
