@@ -228,14 +228,16 @@ another folder.
 
 
 def require_new(path: str | Path, *suffixes: str) -> Path:
-    """Return the path; raise `ParameterError` if it exists, has no folder or another suffix."""
-    path = Path(path)
+    """Return the path; raise `ParameterError` with all reasons why it cannot be written."""
+    path, problems = Path(path), []
     if suffixes and path.suffix not in suffixes:
-        raise ParameterError(f"{str(path)!r} must end in {' or '.join(suffixes)}.")
+        problems.append(f"must end in {' or '.join(suffixes)}")
     if path.exists():
-        raise ParameterError(f"{str(path)!r} exists; choose another name or remove it.")
-    if not path.parent.is_dir():
-        raise ParameterError(f"{str(path)!r}: the folder {str(path.parent)!r} does not exist.")
+        problems.append("exists; choose another name or remove it")
+    elif not path.parent.is_dir():
+        problems.append(f"is in the folder {str(path.parent)!r}, which does not exist")
+    if problems:
+        raise ParameterError(f"{str(path)!r} {', and '.join(problems)}.")
     return path
 
 
