@@ -30,7 +30,7 @@ from hushtable.release.release import Release
 from hushtable.schema import Schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.papers.alpha_beta_figures import DATA, N_DOMAIN, N_PAPER, adult_of_the_paper
+from hushtable_papers.rastogi_2007 import DATA, N_DOMAIN, N_PAPER, adult_of_the_paper
 
 REPETITIONS = 3
 CHUNK = 1 << 22

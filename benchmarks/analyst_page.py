@@ -80,8 +80,8 @@ def memory_mb(pid: int) -> float:
 def publish_adult(folder: Path) -> Path:
     """Publish Adult with quilt."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-    from adult import adult
     from hushtable import Quilt, publish
+    from hushtable_papers.adult import adult
 
     table, schema = adult(DATA)
     return publish(table, schema, Quilt(epsilon=1, delta="1e-6"), out=folder / "adult").folder

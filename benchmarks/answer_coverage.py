@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tests.adult import adult
 from tests.population import SCHEMA as PEOPLE
 from tests.population import people
 
@@ -40,6 +39,7 @@ from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.query.answers.table import EstimateTable
 from hushtable.query.where import parse
 from hushtable.schema import Schema
+from hushtable_papers.adult import adult
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 KINDS = ("counts", "cells", "means", "medians", "slopes")

@@ -9,11 +9,11 @@ import tempfile
 from pathlib import Path
 
 import pyarrow.compute as pc
-from tests.adult import adult
 
 from hushtable.methods import NoisyCounts
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
+from hushtable_papers.adult import adult
 
 RULES = {"age": [30, 45, 60], "education-num": [9, 13], "hours-per-week": [40, 41]}
 COLUMNS = [*RULES, "sex", "income"]

@@ -18,9 +18,9 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.counting import seconds
-from benchmarks.papers.adult_accuracy import TARGET, table_and_schema
-from benchmarks.papers.diffgen_figures import blown_up
 from hushtable import DiffGen, publish
+from hushtable_papers.adult_accuracy import TARGET, table_and_schema
+from hushtable_papers.mohammed_2011 import blown_up
 
 REPETITIONS = 5
 METHOD = DiffGen(epsilon=1, specializations=15)
@@ -29,7 +29,7 @@ PUBLISH = """
 import sys
 from benchmarks.__main__ import peak_mb
 from benchmarks.diffgen_scale import METHOD
-from benchmarks.papers.adult_accuracy import table_and_schema
+from hushtable_papers.adult_accuracy import table_and_schema
 from hushtable import publish
 loaded = peak_mb()
 publish(sys.argv[1], table_and_schema()[1], METHOD, out=sys.argv[2])

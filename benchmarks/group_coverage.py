@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from tests.adult import adult
 
 from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.engine import connect
@@ -31,6 +30,7 @@ from hushtable.methods import DiffGen, Partition
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
+from hushtable_papers.adult import adult
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 TABLES = ("census", "br2000", "adult")

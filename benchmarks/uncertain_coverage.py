@@ -13,11 +13,11 @@ import sys
 
 import numpy as np
 
-from benchmarks.papers.uncertain_figures import DATA, STEPS, Floats, Table
 from hushtable.errors import Refused
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise.sources import SecureNoise
+from hushtable_papers.aggarwal_2008 import DATA, STEPS, Floats, Table
 
 N_BOXES = 60
 

@@ -1,6 +1,6 @@
 """Accuracy of DiffGen with other scores, on Adult's income and on other targets (not in the paper).
 
-Run as ``python -m benchmarks.papers.diffgen_scores``. See `benchmarks.papers.adult_accuracy` for
+Run as ``python -m benchmarks.papers.diffgen_scores``. See `hushtable_papers.adult_accuracy` for
 the protocol; means of ten runs with their standard errors, in percent.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from benchmarks.papers.adult_accuracy import measure
-
 from hushtable import DiffGen
 from hushtable.methods.diffgen.diffgen import Calibration
 from hushtable.privacy.mechanisms.scored_splits import ScoreName
+from hushtable_papers.adult_accuracy import measure
 
 EPSILONS = ("0.1", "0.25", "0.5", "1")
 KINDS: tuple[tuple[ScoreName, Calibration], ...] = (

@@ -3,7 +3,7 @@
 ``python -m benchmarks.papers.diffgen_tables [--from FOLDER] [--runs N]`` reads the tables from a
 Python package (see `benchmarks.real_tables`), drafts their schemas, and divides each table at
 random: two thirds are published, one third is for the test. It prints the accuracy of a tree
-trained on a release (see `benchmarks.papers.adult_accuracy`), of the most frequent class, and of a
+trained on a release (see `hushtable_papers.adult_accuracy`), of the most frequent class, and of a
 tree trained on raw rows. Adult with its taxonomies is included for comparison.
 """
 
@@ -15,7 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.papers.adult_accuracy import (
+from benchmarks.real_tables import TABLES, confirmed, fetched
+
+from hushtable import DiffGen, Schema
+from hushtable.drafting import drafted
+from hushtable.engine import connect
+from hushtable.schema.codes import to_labels
+from hushtable_papers.adult_accuracy import (
     Division,
     accuracy,
     baseline_accuracy,
@@ -23,12 +29,6 @@ from benchmarks.papers.adult_accuracy import (
     lower_accuracy,
     summary,
 )
-from benchmarks.real_tables import TABLES, confirmed, fetched
-
-from hushtable import DiffGen, Schema
-from hushtable.drafting import drafted
-from hushtable.engine import connect
-from hushtable.schema.codes import to_labels
 
 TARGETS = {"bank": "y", "german": "credit_risk"}
 EPSILONS = ("0.1", "0.25", "0.5", "1")

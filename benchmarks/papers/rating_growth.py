@@ -21,7 +21,9 @@ import argparse
 import time
 
 import numpy as np
-from benchmarks.papers.columns_figures import (
+
+from hushtable.learn import RatingModel
+from hushtable_papers.li_2009 import (
     DATA,
     MAX_VALUES,
     SCHEMAS,
@@ -30,8 +32,6 @@ from benchmarks.papers.columns_figures import (
     movielens,
     try_columns,
 )
-
-from hushtable.learn import RatingModel
 
 HELD_OUT = 5_000
 K = 10

@@ -19,6 +19,7 @@ LIBRARIES = {
     "eval": ("jinja2", "markupsafe", "scipy", "sklearn"),
     "files": ("fsspec", "openpyxl", "pyreadstat"),
     "opendp": ("opendp",),
+    "papers": ("duckdb", "ibis", "numba", "scipy", "sklearn"),
     "sign": ("cryptography",),
     "web": ("jinja2", "markupsafe", "python_multipart", "ruamel", "starlette", "uvicorn"),
 }

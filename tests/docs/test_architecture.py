@@ -61,7 +61,7 @@ def named_files(text: str) -> set[str]:
 
 def missing_files(names: set[str]) -> set[str]:
     """Return the names that are not the end of the path of a file in the repository."""
-    folders = ("src", "tests", "docs", "benchmarks", "examples")
+    folders = ("src", "tests", "docs", "benchmarks", "examples", "reproduction")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
     own = [path for path in [*paths, *ROOT.glob("*")] if "fixtures" not in path.parts]
     existing = [f"/{path.relative_to(ROOT).as_posix()}" for path in own]

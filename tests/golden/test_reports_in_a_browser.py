@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 
-from adult import adult
 from browser import CHROMIUM, Browser
 from hushtable import Degrees, Release, Schema, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.evaluation.compare import compare
 from hushtable.methods import METHODS
 from hushtable.publishing.publish import publish_graph
+from hushtable_papers.adult import adult
 
 pytestmark = [
     pytest.mark.long,

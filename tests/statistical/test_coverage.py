@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pytest
 from scipy.stats import binom
 
-from adult import adult
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
 from hushtable.publishing.publish import publish
 from hushtable.schema import Categorical, Schema
+from hushtable_papers.adult import adult
 
 RUNS = 40
 FALSE_ALARM = 1e-6

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from adult import adult
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import Engine, connect
 from hushtable.engine.memory_engine import MemoryEngine
@@ -28,6 +27,7 @@ from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.query.answers import Estimator
 from hushtable.schema import Schema
+from hushtable_papers.adult import adult
 from seeds import shifted
 
 FALSE_ALARM = 1e-6

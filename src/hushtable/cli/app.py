@@ -30,7 +30,7 @@ COMMANDS = {
     **{name: name for name in ("evaluate", "compare")},
     **dict.fromkeys(("workbench", "serve", "explore"), "web"),
     **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},
-    **{name: name for name in ("ledger", "dossier", "linked", "series")},
+    **{name: name for name in ("ledger", "dossier", "linked", "series", "reproduce")},
 }
 """Command name to module name, in the order of the help."""
 

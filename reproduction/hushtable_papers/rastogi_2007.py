@@ -1,6 +1,6 @@
 """Figures 2 and 3 of Rastogi, Suciu and Hong: estimates against truth, and errors against FRAPP.
 
-Run by ``python -m benchmarks.papers rastogi-2007``; needs Adult.
+Run by ``hushtable reproduce rastogi-2007``; needs Adult.
 
 As in the paper: the 30,162 complete rows of Adult's training part, nine attributes with their
 active domains (m = 648,023,040), d = 10 n/m, gamma = 0.2, all selections of one, two or three
@@ -12,7 +12,6 @@ As in the paper, the active domains come from the data. A release must take them
 
 from __future__ import annotations
 
-import os
 import tempfile
 from fractions import Fraction
 from functools import cache
@@ -23,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from numpy.typing import NDArray
 
 from hushtable.methods import AlphaBeta, Frapp, Method
@@ -34,15 +32,16 @@ from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_codes
+from hushtable_papers.data_sets import folder
+from hushtable_papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.repetitions import setting
 
 ATTRIBUTES = (
     "age", "workclass", "education", "marital-status", "occupation", "race", "sex",
     "native-country", "income",
 )  # fmt: skip
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data"))
 N_PAPER, N_DOMAIN, FACTOR, GAMMA = 30_162, 648_023_040, 10, Fraction(1, 5)
-N_RUNS = 10
+N_RUNS = setting(10, 3)
 FROM = (1, 10, 30, 100, 300, 1000, 3000)
 BINS = (0, 1, 100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000)
 RUNS = f"mean of {N_RUNS} releases, with its standard error"
@@ -53,10 +52,10 @@ SHOWN = ("FRAPP", "minimal beta", "printed beta", "exclusive (default)")
 HALF = Fraction(1, 2)
 
 
-def adult_of_the_paper(folder: Path) -> tuple[pa.Table, Schema]:
+def adult_of_the_paper(data: Path) -> tuple[pa.Table, Schema]:
     """Read the distinct tuples of the training part and a schema of active domains."""
     options = pa_csv.ConvertOptions(null_values=["?"], strings_can_be_null=True)
-    table = pa_csv.read_csv(folder / "adult" / "adult_all.csv.gz", convert_options=options)
+    table = pa_csv.read_csv(data / "adult" / "adult_all.csv.gz", convert_options=options)
     table = table.drop_null()
     table = table.filter(pc.equal(table["split"], "train")).select(ATTRIBUTES)
     table = table.set_column(0, "age", table["age"].cast(pa.string()))
@@ -126,8 +125,8 @@ def one_release(
     noise: Noise | None = None,
 ) -> tuple[NDArray, NDArray]:
     """Publish once, and return the true count and the estimate of every selection."""
-    with tempfile.TemporaryDirectory() as folder:
-        release = publish(table, schema, method, out=Path(folder) / "r", noise=noise or "secure")
+    with tempfile.TemporaryDirectory() as scratch:
+        release = publish(table, schema, method, out=Path(scratch) / "r", noise=noise or "secure")
         view = codes_of(release.table(), schema)
         true, seen, domain = all_selections(truth, view, schema.domain.shape)
         found = estimates(method, release, seen, domain)
@@ -139,7 +138,7 @@ def one_release(
 @cache
 def releases() -> dict[str, list[tuple[NDArray, NDArray]]]:
     """Publish several times with every method."""
-    table, schema = adult_of_the_paper(DATA)
+    table, schema = adult_of_the_paper(folder())
     truth = codes_of(table, schema)
     print(f"{table.num_rows:,} distinct tuples of {N_PAPER:,} rows")
     return {
@@ -169,7 +168,7 @@ def figure_2() -> Figure:
     return Figure(
         "2", "Estimates against true counts", "true count", "estimate",
         f"median over all selections with about this count, bars hold 90 % of them; "
-        f"{N_RUNS} releases", panels, diagonal=True,
+        f"{N_RUNS} releases", N_RUNS, panels, diagonal=True,
     )  # fmt: skip
 
 
@@ -193,7 +192,7 @@ def figure_3() -> Figure:
     ]
     return Figure(
         "3", "Average error over all selections with at least so many tuples",
-        "true count at least", "average error", RUNS, [Panel("average error", curves)],
+        "true count at least", "average error", RUNS, N_RUNS, [Panel("average error", curves)],
         x_log=True, y_log=True,
     )  # fmt: skip
 
@@ -211,10 +210,11 @@ def figure_3_ratio() -> Figure:
     ]
     return Figure(
         "3-ratio", "FRAPP's average error over that of alpha-beta", "true count at least",
-        "ratio of errors", RUNS,
+        "ratio of errors", RUNS, N_RUNS,
         [Panel("FRAPP over it", curves, {"paper, observed": 4.3, "paper, theory": 4.5})],
         x_log=True,
     )  # fmt: skip
 
 
+DATA_OF_FIGURES = dict.fromkeys(("2", "3", "3-ratio"), "adult")
 FIGURES = {"2": figure_2, "3": figure_3, "3-ratio": figure_3_ratio}

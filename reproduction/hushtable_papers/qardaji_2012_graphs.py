@@ -1,6 +1,6 @@
 """Figures 4 and 5 of the RPS paper: degree sequences of its four graphs against epsilon.
 
-Run by ``python -m benchmarks.papers qardaji-2012``; needs the graphs.
+Run by ``hushtable reproduce qardaji-2012``; needs the graphs.
 
 Figure 4 is the Kolmogorov-Smirnov distance, figure 5 the earth mover's distance W1 between degree
 distributions (the paper prints the formula of W2 and writes W1). Panel (a) of the paper sets the
@@ -13,30 +13,29 @@ leaves were disjoint, with a sensitivity computed from the private graph (errata
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
 
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.privacy.noise.sources import SecureNoise
+from hushtable_papers.data_sets import folder
+from hushtable_papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.repetitions import setting
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data")) / "graphs"
 GRAPHS = {
     "Caltech": ("fb100_Caltech36.edges.txt.gz", 128),
     "Georgetown": ("fb100_Georgetown15.edges.txt.gz", 256),
     "UNC": ("fb100_UNC28.edges.txt.gz", 256),
     "Enron": ("snap_email-Enron.edges.txt.gz", 256),
 }
-EPSILONS = ["0.01", "0.03", "0.1", "0.3", "1", "3", "10"]
-N_RUNS = 3
+EPSILONS = setting(["0.01", "0.03", "0.1", "0.3", "1", "3", "10"], ["0.1", "1", "10"])
+N_RUNS = setting(3, 2)
+MEASURED = setting(list(GRAPHS), ["Caltech", "Georgetown"])
 DEPTH = 15  # depth of the printed mechanism's tree
 
 Histogram = np.ndarray  # numbers of nodes of degree 0, 1, ...; floats in an estimate
@@ -112,11 +111,7 @@ def printed(bound: int) -> Method:
 
 def loaded(name: str) -> tuple[Graph, Graph]:
     """Read a graph twice: with a public list of nodes, as in the papers, and with edges only."""
-    path = DATA / GRAPHS[name][0]
-    if not path.exists():
-        raise SystemExit(
-            f"{path} is missing: the edges of {name}, a line with two node numbers each"
-        )
+    path = folder() / "graphs" / GRAPHS[name][0]
     edges_only = read_graph(path)
     return read_graph(path, nodes=edges_only.ids.to_pylist()), edges_only
 
@@ -163,7 +158,8 @@ def distances(
     Each graph has two panels: bounds that need no private data, and the bounds of the paper.
     """
     panels = []
-    for name, (_, bound) in GRAPHS.items():
+    for name in MEASURED:
+        bound = GRAPHS[name][1]
         curves = [
             Curve(
                 label,
@@ -181,7 +177,7 @@ def distances(
         ]
     return Figure(
         number, title, "epsilon", y_label, f"mean of {N_RUNS} runs, with one standard error",
-        panels, x_log=True, **axes,
+        N_RUNS, panels, x_log=True, **axes,
     )  # fmt: skip
 
 
@@ -198,4 +194,5 @@ def figure_5() -> Figure:
     return distances("5", "Degrees: earth mover's distance", "W1", 1, read, y_log=True)
 
 
+DATA_OF_FIGURES = {"4": "graphs", "5": "graphs"}
 FIGURES = {"4": figure_4, "5": figure_5}

@@ -1,6 +1,6 @@
 """Figures 3a, 3b, 4 and 5 of Mohammed et al. on Adult: accuracy of DiffGen, and its run time.
 
-Run by ``python -m benchmarks.papers mohammed-2011``. See `benchmarks.papers.adult_accuracy` for the
+Run by ``hushtable reproduce mohammed-2011``. See `hushtable_papers.adult_accuracy` for the
 protocol. BA is a tree on raw rows, LA the most frequent class.
 """
 
@@ -15,16 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.papers.adult_accuracy import (
-    RUNS,
-    Division,
-    accuracy,
-    baseline_accuracy,
-    divisions,
-    lower_accuracy,
-    table_and_schema,
-)
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
 
 from hushtable import DiffGen, publish
 from hushtable.methods import Method, TopDownSpecialization
@@ -32,12 +22,23 @@ from hushtable.methods.diffgen.diffgen import Calibration
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.privacy.mechanisms.scored_splits import ScoreName
 from hushtable.privacy.noise.sources import SecureNoise
+from hushtable_papers.adult_accuracy import (
+    Division,
+    accuracy,
+    baseline_accuracy,
+    divisions,
+    lower_accuracy,
+    table_and_schema,
+)
+from hushtable_papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.repetitions import setting
 
 EPSILONS = ("0.1", "0.25", "0.5", "1")
-ROUNDS = (4, 7, 10, 13, 16)
-FOLDS = {"n": 1, "folds": 10}
-SIZES = (200_000, 400_000, 600_000, 800_000, 1_000_000)
-TIMED = 3
+ROUNDS = setting((4, 7, 10, 13, 16), (4, 10, 16))
+RUNS = setting(10, 3)
+FOLDS = {"n": 1, "folds": 10, "most": setting(10, 3)}
+SIZES = setting((200_000, 400_000, 600_000, 800_000, 1_000_000), (200_000, 1_000_000))
+TIMED = setting(3, 2)
 MEANS = "with one standard error"
 
 PRINTED = {
@@ -95,7 +96,7 @@ def by_rounds(number: str, score: ScoreName, printed: dict[str, list[Point]]) ->
         panels.append(Panel(f"{score}, {calibration}", curves, levels))
     return Figure(
         number, f"Accuracy of a tree that learns from DiffGen, score {score}", "specializations",
-        "accuracy in percent", f"mean of {RUNS} divisions, {MEANS}", panels,
+        "accuracy in percent", f"mean of {RUNS} divisions, {MEANS}", RUNS, panels,
     )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ def figure_4() -> Figure:
     tds = accuracy_at(0, TopDownSpecialization(k=5), **FOLDS).y
     return Figure(
         "4", "DiffGen, DiffP-C4.5 and TDS", "epsilon", "accuracy in percent",
-        f"mean of ten folds, {MEANS}",
+        f"mean of {FOLDS['most']} folds, {MEANS}", FOLDS["most"],
         [Panel("ten folds", curves, {**ends(**FOLDS), "TDS, k = 5": tds})],
     )  # fmt: skip
 
@@ -178,9 +179,10 @@ def figure_5() -> Figure:
         ]
     return Figure(
         "5", "Run time of DiffGen on copies of Adult", "rows", "seconds of CPU",
-        f"mean of {TIMED} publications, {MEANS}",
+        f"mean of {TIMED} publications, {MEANS}", 0,
         [Panel("h = 15, epsilon 1", [Curve("publish, seconds of CPU", points)])],
     )  # fmt: skip
 
 
+DATA_OF_FIGURES = dict.fromkeys(("3a", "3b", "4", "5"), "adult")
 FIGURES = {"3a": figure_3a, "3b": figure_3b, "4": figure_4, "5": figure_5}

@@ -1,6 +1,6 @@
 """Figures 1 to 8 of Aggarwal (2008): query error and accuracy, by query size and by k.
 
-Run by ``python -m benchmarks.papers aggarwal-2008``. Query error is |S - S'| / S in percent,
+Run by ``hushtable reproduce aggarwal-2008``. Query error is |S - S'| / S in percent,
 averaged over random boxes whose true count S is in a band (equation 22). Settings:
 
 - ``exact``: the paper's (a noise level per record, k in expectation), answered by (21);
@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow.csv as pa_csv
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -41,18 +38,26 @@ from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
+from hushtable_papers.data_sets import folder
+from hushtable_papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.repetitions import setting
 
 Floats = NDArray[np.float64]
 BANDS = ((51, 100), (101, 200), (201, 300), (301, 400))
-KS = (10, 30, 100)
+KS = setting((10, 30, 100), (10, 100))
 N_QUERIES = 100
 STEPS = 1000  # grid points per column
 LABELS = "label"
 ENDS = ("from", "to")
 BAND_OF_K = (101, 200)
 RAW, MAJORITY = "raw records", "majority"
-SEEDS = (2008, 2009, 2010)  # of data, boxes and divisions; noise is not seeded
-SAFE = {"U10K": {10: 3, 100: 1}, "G20.D10K": {10: 3, 100: 1}, "Adult": {10: 2, 100: 1}}
+SEEDS = setting(
+    (2008, 2009, 2010), (2008, 2009)
+)  # of data, boxes and divisions; noise is not seeded
+SAFE: dict[str, dict[int, int]] = setting(
+    {"U10K": {10: 3, 100: 1}, "G20.D10K": {10: 3, 100: 1}, "Adult": {10: 2, 100: 1}},
+    {"U10K": {}, "G20.D10K": {}, "Adult": {}},
+)
 OF_BOXES = f"mean of {len(SEEDS)} sets with {N_QUERIES} boxes each, with one standard error"
 OF_TESTS = f"mean of {len(SEEDS)} divisions of 2,000 tests each, with one standard error"
 Band = tuple[int, int]
@@ -76,8 +81,7 @@ def g20(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
 
 def adult(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
     """Read the six numeric columns of Adult, and whether the income is above 50K."""
-    shared = Path(__file__).resolve().parents[3] / "shared" / "data"
-    path = Path(os.environ.get("HUSHTABLE_DATA", shared)) / "adult" / "adult_all.csv.gz"
+    path = folder() / "adult" / "adult_all.csv.gz"
     table = pa_csv.read_csv(io.BytesIO(gzip.decompress(path.read_bytes())))
     names = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
     points = np.stack([table[name].to_numpy() for name in names], axis=1).astype(np.float64)
@@ -270,7 +274,7 @@ def by_size(number: str, name: str) -> Figure:
     )
     return Figure(
         number, f"Error by size of the query, {name}, k = {KS[0]}",
-        "true count, middle of its band", "error in percent", OF_BOXES,
+        "true count, middle of its band", "error in percent", OF_BOXES, len(SEEDS),
         [Panel(f"{name}, k = {KS[0]}", curves)], y_log=True,
     )  # fmt: skip
 
@@ -286,6 +290,7 @@ def by_k(number: str, name: str) -> Figure:
     )
     return Figure(
         number, f"Error by k, {name}, 101 to 200 records", "k", "error in percent", OF_BOXES,
+        len(SEEDS),
         [Panel(f"{name}, 101 to 200 records", curves)], x_log=True, y_log=True,
     )  # fmt: skip
 
@@ -302,10 +307,12 @@ def by_accuracy(number: str, name: str) -> Figure:
     curves = [curve for curve in curves if curve.name not in levels]
     return Figure(
         number, f"Accuracy of nearest neighbors, {name}", "k", "accuracy in percent", OF_TESTS,
+        len(SEEDS),
         [Panel(name, curves, levels)], x_log=True,
     )  # fmt: skip
 
 
+DATA_OF_FIGURES = dict.fromkeys(("5", "6", "8"), "adult")
 FIGURES: dict[str, Callable[[], Figure]] = {
     "1": partial(by_size, "1", "U10K"),
     "2": partial(by_k, "2", "U10K"),

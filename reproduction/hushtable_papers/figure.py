@@ -1,7 +1,7 @@
 """A paper's figure as measured here: panels with curves of points and their errors.
 
-The points are saved in ``docs/papers/data``, one small file for each paper, so that drawings and
-tables can be made without repeating the measurements.
+The points of full measurements are saved in ``points``, one small file for each paper, so that
+drawings and tables can be made, and new measurements compared, without repeating them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "papers"
+POINTS = Path(__file__).with_name("points")
 DIGITS = 6
 """Significant digits to save; the errors are far larger than the rounding."""
 
@@ -62,19 +62,29 @@ class Panel:
     curves: Sequence[Curve]
     levels: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def names(self) -> set[str]:
+        """Names of the curves."""
+        return {curve.name for curve in self.curves}
+
     def __getitem__(self, name: str) -> Curve:
         return next(curve for curve in self.curves if curve.name == name)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its number in the paper, titles, number of runs, and panels."""
+    """A figure: its number in the paper, titles, and panels.
+
+    `repetitions` is the number of runs of a point, and `runs` says it in words. It is 0 for figures
+    that differ between machines, such as run times.
+    """
 
     number: str
     title: str
     x_label: str
     y_label: str
     runs: str
+    repetitions: int
     panels: Sequence[Panel]
     x_log: bool = False
     y_log: bool = False
@@ -119,28 +129,36 @@ class Figure:
         return cls(panels=panels, **{name: content[name] for name in _PLAIN})
 
 
-_PLAIN = ("number", "title", "x_label", "y_label", "runs", "x_log", "y_log", "diagonal")
+_PLAIN = (
+    "number",
+    "title",
+    "x_label",
+    "y_label",
+    "runs",
+    "repetitions",
+    "x_log",
+    "y_log",
+    "diagonal",
+)
 
 
 def _short(value: float) -> float:
     return float(f"{float(value):.{DIGITS}g}")
 
 
-def page_of(paper: str) -> Path:
-    """Return the page of a paper; its name continues with the method."""
-    (page,) = PAGES.glob(f"{paper}-*.md")
-    return page
-
-
-def kept(paper: str) -> dict[str, Figure]:
-    """Read the saved figures of a paper."""
-    path = PAGES / "data" / f"{paper}.json"
+def load(path: Path) -> dict[str, Figure]:
+    """Read figures from a file of points."""
     content = json.loads(path.read_text()) if path.exists() else []
     return {one["number"]: Figure.from_dict(one) for one in content}
 
 
-def keep(paper: str, figures: Mapping[str, Figure]) -> None:
-    """Save the figures of a paper, one point per line."""
+def save(path: Path, figures: Mapping[str, Figure]) -> None:
+    """Write figures to a file of points, one point per line."""
     text = json.dumps([figures[number].to_dict() for number in sorted(figures)], indent=1)
     text = re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda point: f"[{' '.join(point[1].split())}]", text)
-    (PAGES / "data" / f"{paper}.json").write_text(text + "\n")
+    path.write_text(text + "\n")
+
+
+def kept(paper: str) -> dict[str, Figure]:
+    """Return the saved figures of a paper."""
+    return load(POINTS / f"{paper}.json")

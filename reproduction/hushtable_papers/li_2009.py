@@ -1,6 +1,6 @@
 """Figures 1 to 3 of Li and Li: noise against frequency, and rating prediction from releases.
 
-Run by ``python -m benchmarks.papers li-2009``. The paper uses Netflix's ratings, which are no
+Run by ``hushtable reproduce li-2009``. The paper uses Netflix's ratings, which are no
 longer available. MovieLens 1M and a generated data set of similar shape replace them.
 
 The protocol of the rating experiments
@@ -27,7 +27,6 @@ The protocol of the rating experiments
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -38,14 +37,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
+import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from hushtable import Columns, NoisyCounts, Release, Schema, publish
 from hushtable.learn import RatingModel
-
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("HUSHTABLE_DATA", SHARED))
+from hushtable_papers.data_sets import folder
+from hushtable_papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.repetitions import setting
 
 EPSILONS = {"1": "1", "ln 5": "ln(5)", "ln 10": "ln(10)"}
 DELTAS = ("1e-3", "1e-5", "1e-7")
@@ -91,7 +90,10 @@ READ = {
 """
 
 MAX_VALUES = 6
-RUNS = {"whole records": 3, "movielens": 3, "generated": 2}
+RUNS = setting(
+    {"whole records": 3, "movielens": 3, "generated": 2},
+    {"whole records": 1, "movielens": 1, "generated": 1},
+)
 """Number of releases of each setting, chosen for a run time of ten minutes."""
 
 
@@ -178,8 +180,6 @@ def generate(n_people: int = 96_000, n_movies: int = 500, per_person: float = 6.
 
 def movielens(data: Path, n_movies: int = 500) -> Ratings:
     """Read the ratings of the first movies by number of MovieLens 1M."""
-    import pyarrow.csv as pa_csv
-
     table = pa_csv.read_csv(data / "ratings" / "ml-1m_ratings.csv.gz")
     user, movie, rating = (table[name].to_numpy() for name in ("user", "movie", "rating"))
     numbers = np.unique(movie)[:n_movies]
@@ -305,7 +305,7 @@ def figure_1() -> Figure:
         panels.append(Panel(f"(d) {mechanism}", curves))
     return Figure(
         "1", "Noise level against the frequency of a tuple", "frequency", "noise level",
-        "exact, by the formula of the mechanism", panels, x_log=True,
+        "exact, by the formula of the mechanism", 1, panels, x_log=True,
     )  # fmt: skip
 
 
@@ -330,7 +330,7 @@ def whole_records() -> Split:
 @cache
 def data_set(name: str) -> Split:
     """Return the ratings of 500 movies."""
-    return Split.of(generate() if name == "generated" else movielens(DATA))
+    return Split.of(generate() if name == "generated" else movielens(folder()))
 
 
 @cache
@@ -377,7 +377,8 @@ def figure_2() -> Figure:
     ]
     return Figure(
         "2", "Error of predicted ratings, whole records of 100 movies (generated)", "epsilon",
-        "RMSE", f"mean of {RUNS['whole records']} releases, with one standard error", panels,
+        "RMSE", f"mean of {RUNS['whole records']} releases, with one standard error",
+        RUNS["whole records"], panels,
     )  # fmt: skip
 
 
@@ -425,10 +426,12 @@ def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
     return Figure(
         f"3{part}-{name}", f"Error of predicted ratings, five schemas, {name}",
         "epsilon" if part == "a" else "delta", "RMSE",
-        f"mean of {RUNS[name]} releases, with one standard error", panels, x_log=part == "b",
+        f"mean of {RUNS[name]} releases, with one standard error", RUNS[name], panels,
+        x_log=part == "b",
     )  # fmt: skip
 
 
+DATA_OF_FIGURES = {"3a-movielens": "movielens", "3b-movielens": "movielens"}
 FIGURES: dict[str, Callable[[], Figure]] = {
     "1": figure_1,
     "2": figure_2,

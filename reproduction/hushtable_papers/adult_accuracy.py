@@ -12,18 +12,15 @@ generalize.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
-from tests.adult import adult
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
@@ -34,10 +31,12 @@ from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import Recoding
+from hushtable_papers.adult import adult
+from hushtable_papers.data_sets import folder
+from hushtable_papers.repetitions import setting
 
 Codes = Mapping[str, NDArray[np.int64]]
 TARGET = "income"
-RUNS = 10
 
 
 @dataclass(frozen=True)
@@ -53,22 +52,22 @@ class Division:
 @cache
 def table_and_schema() -> tuple[pa.Table, Schema]:
     """Load Adult."""
-    shared = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return adult(Path(os.environ.get("HUSHTABLE_DATA", shared)))
+    return adult(folder())
 
 
 @cache
 def divisions(
-    n: int = RUNS,
+    n: int = setting(10, 3),
     *,
     folds: int | None = None,
+    most: int | None = None,
     target: str = TARGET,
     clinic: bool = False,
     first_seed: int = 0,
 ) -> tuple[Division, ...]:
     """Divide the rows at random, into two thirds and one third, or into folds.
 
-    Each fold is the test part of one division.
+    Each fold is the test part of one division; `most` limits their number.
     """
     table, schema = (sample(), sample_schema()) if clinic else table_and_schema()
     whole = connect(table, schema, engine="memory")
@@ -78,7 +77,7 @@ def divisions(
         order = np.random.default_rng(seed).permutation(len(table))
         third = order[2 * len(order) // 3 :]
         cuts = [third] if folds is None else np.array_split(order, folds)
-        for held_out in cuts:
+        for held_out in cuts[:most]:
             rest = np.setdiff1d(order, held_out)
             engine = connect(table.take(pa.array(rest)), schema, engine="memory")
             made.append(

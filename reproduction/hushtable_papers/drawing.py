@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from html import escape
 
-from benchmarks.papers.figure import Curve, Figure, Panel
-
 from hushtable.files.svg import Axis
+from hushtable_papers.figure import Curve, Figure, Panel
 
 WIDTH, PLOT_WIDTH, HEIGHT = 420.0, 330.0, 230.0
 """Width of a panel, and width and height of its plot area."""

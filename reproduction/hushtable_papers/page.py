@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.figure import Curve, Figure, Panel, Point
 
 MOST_PLACES = 12
 """Maximum number of columns of a table; the file of points contains all points."""

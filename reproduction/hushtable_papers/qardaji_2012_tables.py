@@ -1,6 +1,6 @@
 """Figures 1 to 3 of the RPS paper: one attribute, clusters, and classifiers trained on Adult.
 
-Run by ``python -m benchmarks.papers qardaji-2012``. Figure 3 needs Adult.
+Run by ``hushtable reproduce qardaji-2012``. Figure 3 needs Adult.
 
 Figure 1: earth mover's distance between 10,000 normal points and the release. The paper prints the
 formula of W2 and writes W1; this is W1. Figure 2: purity of the regions, for 10,000 points from
@@ -12,19 +12,15 @@ counts of leaves only, and in figure 3 one random attribute per split and depth 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.tree import DecisionTreeClassifier
-from tests.adult import adult
 
 from hushtable.engine import connect
 from hushtable.engine.engine import Engine
@@ -33,12 +29,14 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Categorical, Schema
+from hushtable_papers.adult import adult
+from hushtable_papers.data_sets import folder
+from hushtable_papers.figure import Curve, Figure, Panel, Point
+from hushtable_papers.repetitions import setting
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data"))
 N_POINTS = 10_000
 N_FOLDS = 5
-N_RUNS = 5
+N_RUNS = setting(5, 2)
 MEANS = f"mean of {N_RUNS} runs, with one standard error"
 Settings = dict[str, dict[str, Any]]
 PAPER: dict[str, Any] = {"test_from": 0, "column_share": 0, "consistent": False}
@@ -109,7 +107,7 @@ def figure_1() -> Figure:
     again = panels[0]["depth 50, stop at 5"]
     panels[1] = Panel(panels[1].title, [*panels[1].curves, again])
     return Figure(
-        "1", "Distance of one attribute to the original", "epsilon", "W1", MEANS, panels,
+        "1", "Distance of one attribute to the original", "epsilon", "W1", MEANS, N_RUNS, panels,
         x_log=True, y_log=True,
     )  # fmt: skip
 
@@ -182,7 +180,7 @@ def figure_2() -> Figure:
     parts[2] = Panel(parts[2].title, [*parts[2].curves, ten, twenty])
     return Figure(
         "2", "Purity of regions, three clusters in five dimensions", "epsilon",
-        "share in the majority", MEANS, parts, x_log=True,
+        "share in the majority", MEANS, N_RUNS, parts, x_log=True,
     )  # fmt: skip
 
 
@@ -197,9 +195,9 @@ PREDICTORS = [
 @cache
 def adult_rows() -> tuple[pa.Table, Schema]:
     """Load the 30,162 complete training rows, 10 predictors and the class."""
-    _, schema = adult(DATA)
+    _, schema = adult(folder())
     options = pa_csv.ConvertOptions(null_values=["?"], strings_can_be_null=True)
-    table = pa_csv.read_csv(DATA / "adult" / "adult_all.csv.gz", convert_options=options)
+    table = pa_csv.read_csv(folder() / "adult" / "adult_all.csv.gz", convert_options=options)
     table = table.drop_null()
     table = table.filter(pa.compute.equal(table["split"], "train"))
     columns = schema.to_dict()["columns"]
@@ -305,8 +303,10 @@ def figure_3() -> Figure:
     ]
     return Figure(
         "3", "Classifiers that learn from a release of Adult", "epsilon", "accuracy in percent",
-        f"mean of {N_FOLDS} folds, with one standard error", panels, x_log=True,
+        f"mean of {len(fixed['majority'])} folds, with one standard error", N_FOLDS, panels,
+        x_log=True,
     )  # fmt: skip
 
 
+DATA_OF_FIGURES = {"3": "adult"}
 FIGURES = {"1": figure_1, "2": figure_2, "3": figure_3}

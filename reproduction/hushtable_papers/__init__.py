@@ -1,0 +1,1 @@
+"""Reproduction of the figures of the five papers that hushtable implements."""
