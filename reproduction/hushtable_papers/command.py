@@ -23,7 +23,7 @@ from hushtable_papers.papers import PAPERS, measures
 from hushtable_papers.repetitions import reduce_repetitions
 
 
-def reproduce(
+def reproduce(  # noqa: PLR0917 - the options of a command
     paper: Annotated[
         str | None, typer.Argument(help=f"One of {', '.join(PAPERS)}; without it, list them.")
     ] = None,

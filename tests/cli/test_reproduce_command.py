@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from hushtable_papers import data_sets
 from hushtable_papers.comparison import differences
 from hushtable_papers.figure import Curve, Figure, Panel, Point, kept, load
