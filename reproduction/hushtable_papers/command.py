@@ -64,12 +64,12 @@ def reproduce(  # noqa: PLR0917 - the options of a command
     if download:
         data_sets.download("adult")
     missing = {
-        name: found
+        name: problems
         for name in sorted({available[number][1] or "" for number in chosen} - {""})
-        if (found := data_sets.problems(name))
+        if (problems := data_sets.problems(name))
     }
-    for found in missing.values():
-        warn("\n  ".join(found))
+    for problems in missing.values():
+        warn("\n  ".join(problems))
     run = [number for number in chosen if available[number][1] not in missing]
     if not run:
         raise ParameterError("No figure is left to measure.")
