@@ -208,6 +208,43 @@ def test_a_description_has_the_answers_of_single_questions(release: Release) -> 
         release.describe("agee", "sex")
 
 
+@pytest.fixture(scope="module")
+def labeled(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    content = sample_schema().to_dict()
+    kept = {name: content["columns"][name] for name in ("visit", "age", "sex")}
+    kept["age"]["label"] = "Age | in years"
+    kept["sex"]["labels"] = {"F": "female", "M": "male " * 20}
+    public = Schema.from_dict({"name": "labeled", "rows": 12_000, "columns": kept})
+    out = tmp_path_factory.mktemp("labeled") / "release"
+    return publish(
+        sample().select(["visit", "age", "sex"]), public, GeneralizeSuppress(k=2), out=out
+    )
+
+
+def test_labels_are_shown_with_values(labeled: Release) -> None:
+    counts = labeled.count("age > 60", by="sex")
+    assert [row[0] for row in counts.rows()[1]] == ["F: female", f"M: {'male ' * 11}..."]
+    assert counts["F"].value == counts.estimates[0].value
+    assert counts.to_arrow()["sex_label"].to_pylist() == ["female", "male " * 20]
+    assert counts.to_csv().splitlines()[0].startswith("sex,sex_label,value,low")
+    assert counts.to_dict()[0]["sex_label"] == "female"
+    assert "F: female" in counts.plot().svg
+    assert "F: female" in repr(labeled.crosstab("sex"))
+    queried = labeled.sql("SELECT sex, avg(age), count(*) FROM release GROUP BY sex")
+    assert queried.labels == counts.labels
+    described = str(labeled.describe())
+    assert "age: Age \\| in years" in described
+    assert "F: female" in described
+    assert set(labeled.frame(labels=True)["sex"].to_pylist()) == {"female", "male " * 20}
+    assert set(labeled.frame()["sex"].to_pylist()) == {"F", "M"}
+    with pytest.raises(HushtableError, match="its values are 'F': female, 'M': male"):
+        labeled.count("sex = 'female'")
+    text = (labeled.folder / "STATEMENT.md").read_text()
+    assert "| age: Age \\| in years | integer | 0 to 99" in text
+    assert "| sex | categorical | F: female; M: male" in text
+    assert 'release.mean("age", "sex = \'F\'"' in text
+
+
 def test_a_release_of_counts_only_is_described(exact: Release) -> None:
     assert exact.describe("sex")["sex"]["F"].value == len(ages("F"))
 

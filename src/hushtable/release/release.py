@@ -44,7 +44,7 @@ from hushtable.release.statement import (
     sha256_of,
 )
 from hushtable.schema import Schema
-from hushtable.schema.codes import with_missing
+from hushtable.schema.codes import with_labels, with_missing
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.recoding import Recoding
 
@@ -350,13 +350,15 @@ class Release:
         return self._about(replace(answer, what=self._estimator.counted))
 
     def _about(self, answer: _Answer) -> _Answer:
-        """Add a note on the bound on rows per person, if there is one."""
+        """Add labels of groups, and a note on the bound on rows per person, if there is one."""
         bounded = self._estimator.bounded
-        if not bounded:
-            return answer
         if isinstance(answer, Estimate):
-            return replace(answer, notes=(*answer.notes, bounded))
-        return replace(answer, estimates=tuple(map(self._about, answer.estimates)))
+            return replace(answer, notes=(*answer.notes, bounded)) if bounded else answer
+        known = self.schema.attributes
+        labels = {name: known[name].labels for name in answer.by if name in known}
+        if bounded:
+            answer = replace(answer, estimates=tuple(map(self._about, answer.estimates)))
+        return replace(answer, labels=labels) if any(labels.values()) else answer
 
     def _impossible(self, where: str) -> Estimate | None:
         """Return 0 if the schema's rules exclude the condition, else None."""
@@ -812,6 +814,7 @@ class Release:
         self,
         *,
         drawn: bool = False,
+        labels: bool = False,
         n: int | None = None,
         where: str | None = None,
         seed: int | None = None,
@@ -828,6 +831,8 @@ class Release:
         drawn : bool, default=False
             If True, replace each generalized value by a value drawn uniformly from it, so that the
             rows look like those of the private table.
+        labels : bool, default=False
+            If True, replace values that have a label in the schema by their label.
         n : int, optional
             Number of rows, chosen at random. By default, all rows. If `n` exceeds their number,
             rows repeat.
@@ -856,16 +861,19 @@ class Release:
             named = [self.schema.unit.column, *self.schema.attributes]
             rows = rows.select([name for name in named if name in rows.column_names])
             rows = self._keeping_rules(rows, {} if drawn else self.recode)
-            if n is None and where is None:
-                return rows
             if where is not None and self._estimator.recode and not drawn:
                 raise ParameterError(
                     "the rows of this release have generalized values, to which a WHERE clause "
                     "does not apply; add drawn=True."
                 )
-            from hushtable.query.answers.combine import generator, some_rows  # noqa: PLC0415 - slow
+            if n is not None or where is not None:
+                from hushtable.query.answers.combine import (  # noqa: PLC0415 - slow
+                    generator,
+                    some_rows,
+                )
 
-            return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+                rows = some_rows(self._estimator.asked, rows, n, where, generator(seed))
+            return with_labels(rows, self.schema) if labels else rows
 
     def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
         if not (self.schema.rules or self.schema.derived):

@@ -75,7 +75,9 @@ def answer_query(release: Release, query: str) -> Estimate | EstimateTable:
     places = {key: place for place, key in enumerate(dict.fromkeys(key[:-1] for key, _ in rows))}
     rows.sort(key=lambda row: places[row[0][:-1]])
     keys, estimates = zip(*rows, strict=True)
-    return EstimateTable((*by, "statistic"), keys, estimates)
+    tables = [answer for answer in answers.values() if isinstance(answer, EstimateTable)]
+    labels = tables[0].labels if tables else {}
+    return EstimateTable((*by, "statistic"), keys, estimates, labels)
 
 
 def _parse(query: str) -> SqlNode:

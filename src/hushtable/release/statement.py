@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from hushtable.errors import ReleaseError
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.privacy.ledger.records import Decision
+from hushtable.schema.column import with_label
 
 FORMAT: Final = 2
 """Version of the statement format that this version of hushtable writes and reads."""
@@ -182,6 +183,12 @@ class Statement(BaseModel):
         warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
         notes = "\n".join(f"- {_text(note)}" for note in self.estimator.get("notes", []))
         fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
+        columns = "\n".join(
+            f"| {_text(with_label(name, {name: column.get('label', '')}))} "
+            f"| {_text(column['type'])} | {_text(_values(column))} |"
+            for name, column in self.public_schema.get("columns", {}).items()
+            if "type" in column
+        )
         rules = "\n".join(f"- {_code(str(rule))}" for rule in self.public_schema.get("rules", []))
         text = (
             f"# {_text(str(self.public_schema.get('name', '')))}\n\n{warning}"
@@ -194,6 +201,7 @@ class Statement(BaseModel):
             + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
+            + f"## Columns\n\n| column | type | values |\n|---|---|---|\n{columns}\n\n"
             + (
                 f"How out-of-domain values were handled, if there were any:\n\n{fits}\n\n"
                 if fits
@@ -206,7 +214,7 @@ class Statement(BaseModel):
                 else ""
             )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
-            + _HOW_TO_ASK
+            + _how_to_ask(self.public_schema.get("columns", {}))
         )
         # Texts of a schema must not send control characters to a terminal.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
@@ -218,19 +226,39 @@ Answers with 95% intervals, in Python (`pip install hushtable`):
 
 ```python
 import hushtable
+
 release = hushtable.Release.load("FOLDER")
-release.describe()                              # all columns, with their distributions
-release.count("condition", by="column")         # a condition is a SQL WHERE clause
-release.mean("column", "condition", by="other") # also median, share, total, quantile, variance
-release.crosstab("column", "other").plot()      # of every answer: plot(), to_pandas(), to_excel()
-release.regression("column ~ other + C(third)")
-release.sql("SELECT column, avg(other) FROM release GROUP BY column")
-release.to_pandas()                             # synthetic rows, without intervals
+release.describe()                       # all columns, with their distributions
+release.count("{condition}", by="{other}")
+release.mean("{number}", "{condition}", by="{other}")
+release.crosstab("{group}", "{other}").plot()
+release.regression("{number} ~ C({group})")
+release.sql("SELECT {group}, avg({number}) FROM release GROUP BY {group}")
+release.to_pandas(labels=True)           # synthetic rows, without intervals
 ```
+
+A condition is a SQL WHERE clause. `median`, `quantile`, `share`, `total`, `variance` and
+`correlation` take it and `by=` in the same way. Every answer has `plot()`, and a table of answers
+also has `to_pandas()` and `to_excel("answer.xlsx")`.
 
 In a shell: `hushtable query FOLDER "condition" --by column`, and `hushtable explore FOLDER` for a
 page with answers that any browser opens.
 """
+
+
+def _how_to_ask(columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return how to query a release, with its own columns where they fit."""
+    plain = {n: c for n, c in columns.items() if n.isascii() and n.isidentifier() and "type" in c}
+    lists = [name for name, column in plain.items() if column.get("values")]
+    numbers = [n for n, c in plain.items() if c["type"] in ("integer", "decimal", "number")]
+    group, other = (*lists, "column", "other")[:2]
+    number = numbers[0] if numbers else "number"
+    value = str(plain[group]["values"][0]) if lists else "value"
+    condition = f"{group} = '{value}'"
+    if not re.fullmatch(r"[\w .,-]+", value):
+        condition = "condition"
+    given = {"condition": condition, "group": group, "other": other, "number": number}
+    return re.sub(r"\{(\w+)\}", lambda mark: given[mark[1]], _HOW_TO_ASK)
 
 
 def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
@@ -258,9 +286,25 @@ def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
     return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
 
+def _values(column: Mapping[str, Any]) -> str:
+    """Return the values of a column with their labels; of more than 60, the first ones."""
+    labels = column.get("labels", {})
+    special = [str(name) for name in column.get("special", {}).values()]
+    values = [*map(str, column.get("values", [])), *special]
+    listed = [with_label(value, labels) for value in values[:_MAX_LISTED]]
+    if "low" in column:
+        listed = [f"{column['low']} to {column['high']}", *listed]
+    if column["missing"] == "category":
+        listed.append("may be missing")
+    more = len(values) - _MAX_LISTED
+    return "; ".join(listed) + (f"; and {more:,} more" if more > 0 else "")
+
+
 def _cell(value: Any) -> str:
     return _text(value if isinstance(value, str) else json.dumps(value))
 
+
+_MAX_LISTED = 60  # values of a column
 
 _MARKUP = re.compile(
     r"<(?=[a-zA-Z/!?])|&(?=#?\w+;)|\\|\||\](?=[(\[:])|//|(?<=www)\."

@@ -122,6 +122,20 @@ def to_labels(
     return values.take(pa.array(place))
 
 
+def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
+    """Replace values by their labels, in columns of texts and truth values."""
+    for place, field in enumerate(table.schema):
+        column = schema.attributes.get(field.name)
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        if column is None or not column.labels or numeric:
+            continue
+        values, places = _distinct(table.column(place))
+        named = [column.labels.get(text, text) for text in map(str, map(_text, values))]
+        labels = pa.array([*named, None], pa.string()).take(pa.array(places))
+        table = table.set_column(place, field.name, labels)
+    return table
+
+
 def to_codes(
     column: Column, values: pa.ChunkedArray, recoding: Recoding | None = None
 ) -> NDArray[np.int64]:

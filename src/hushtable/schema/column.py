@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -65,6 +66,18 @@ class FrozenModel(BaseModel):
 
 
 LEFT_OUT = "left out"
+
+
+def with_label(text: str, labels: Mapping[str, str]) -> str:
+    """Return a name or value with its label, shortened to 60 characters.
+
+    Examples
+    --------
+    >>> with_label("1", {"1": "Male"}), with_label("3", {"1": "Male"})
+    ('1: Male', '3')
+    """
+    label = shorten(labels.get(text, ""), 60, placeholder=" ...")
+    return f"{text}: {label}" if label else text
 
 
 class Identifier(FrozenModel):
@@ -149,11 +162,6 @@ class BaseColumn(FrozenModel):
         if code < self.n_values:
             return str(self.value(code))
         return (*self.special_names, "missing")[code - self.n_values]
-
-    def label_of(self, code: int) -> str:
-        """Return the label of a code, or its display name if it has none."""
-        name = self.name(code)
-        return self.labels.get(name, name)
 
     @property
     def in_short(self) -> str:

@@ -30,6 +30,7 @@ from hushtable.release.release import SEEDED_MARK, Release
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.calendar import CalendarColumn
 from hushtable.schema.categorical import Boolean
+from hushtable.schema.column import with_label
 from hushtable.web import words
 from hushtable.web.answer_pool import AnswerPool, TooSlow
 
@@ -218,7 +219,8 @@ def parts_of(name: str, column: Column) -> list[ValueGroup]:
     spelled = quoted_name(name)
     if isinstance(column, Categorical):
         parts = [
-            ValueGroup(value, f"{spelled} = {_literal(value, column)}") for value in column.values
+            ValueGroup(with_label(value, column.labels), f"{spelled} = {_literal(value, column)}")
+            for value in column.values
         ]
     else:
         width = _width(column.n_values)
@@ -233,7 +235,10 @@ def parts_of(name: str, column: Column) -> list[ValueGroup]:
                 parts.append(
                     ValueGroup(f"{low} to {high}", f"{spelled} BETWEEN {ends[0]} AND {ends[1]}")
                 )
-    parts += [ValueGroup(name, f"{spelled} = {quoted_text(name)}") for name in column.special_names]
+    parts += [
+        ValueGroup(with_label(special, column.labels), f"{spelled} = {quoted_text(special)}")
+        for special in column.special_names
+    ]
     if column.missing == "category":
         parts.append(ValueGroup("(missing)", f"{spelled} IS NULL"))
     return parts

@@ -20,6 +20,7 @@ from hushtable.files.html import templates
 from hushtable.files.progress import duration
 from hushtable.privacy.rational import as_rational
 from hushtable.query.answers.estimator import COUNTED, Estimate
+from hushtable.schema.column import with_label
 from hushtable.web import words
 from hushtable.web.charts import BarScale
 from hushtable.web.security import REPORT_POLICY
@@ -39,7 +40,7 @@ def _environment() -> Environment:
         "reach": BarScale,
         "sentence": sentence,
     }
-    made.globals |= {"t": words, "version": __version__}
+    made.globals |= {"t": words, "version": __version__, "with_label": with_label}
     return made
 
 

@@ -14,6 +14,7 @@ from hushtable.query.answers.estimator import Estimate
 from hushtable.query.answers.questions import ReleaseQuestions, literal, quoted
 from hushtable.query.answers.table import FIGURES, EstimateTable, aligned
 from hushtable.schema import Column
+from hushtable.schema.column import with_label
 
 _MOST = 8  # values of a column whose counts are shown
 _QUARTILES = {"25%": 0.25, "median": 0.5, "75%": 0.75}
@@ -23,6 +24,7 @@ _QUARTILES = {"25%": 0.25, "median": 0.5, "75%": 0.75}
 class ColumnDescription:
     """One column: its type, its values in short, and estimates of its distribution."""
 
+    label: str
     type: str
     values: str
     answers: EstimateTable  # by statistic
@@ -46,7 +48,14 @@ class ReleaseDescription:
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table with one row for each statistic of each column."""
         rows = [
-            {"column": name, "type": column.type, "values": column.values, "statistic": key[0]}
+            {
+                "column": name,
+                "label": column.label,
+                "type": column.type,
+                "values": column.values,
+                "statistic": key[0],
+                "statistic_label": column.answers.labels["statistic"].get(str(key[0])),
+            }
             | {figure: getattr(estimate, figure) for figure in FIGURES[:3]}
             for name, column in self.columns.items()
             for key, estimate in column.answers
@@ -59,9 +68,9 @@ class ReleaseDescription:
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         for name, column in self.columns.items():
-            given = name, column.type, column.values
-            for (statistic,), estimate in column.answers:
-                yield *given, str(statistic), *estimate.figures()
+            given = with_label(name, {name: column.label}), column.type, column.values
+            for row in column.answers.rows()[1]:
+                yield *given, *row
                 given = "", "", ""
             if given[0]:
                 yield *given, "", "", "", ""
@@ -100,9 +109,14 @@ def _described(questions: ReleaseQuestions, name: str) -> ColumnDescription:
         if len(cells) > _MOST:
             cells.sort(key=lambda cell: -cell[1].value)
         found |= dict(cells[:_MOST])
-    answers = EstimateTable(("statistic",), tuple((key,) for key in found), tuple(found.values()))
+    answers = EstimateTable(
+        ("statistic",),
+        tuple((key,) for key in found),
+        tuple(found.values()),
+        {"statistic": column.labels},
+    )
     values = column.in_short if column.is_line else f"{column.n_values:,} values"
-    return ColumnDescription(column.type, values, answers)
+    return ColumnDescription(column.label, column.type, values, answers)
 
 
 def _add_numbers(

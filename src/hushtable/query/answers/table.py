@@ -6,7 +6,7 @@ import csv
 import html
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from hushtable.files.rows import no_formula, write_workbook
 from hushtable.query.answers.estimator import COUNTED, Estimate, written
 from hushtable.schema import Value
 from hushtable.schema.codes import texts
+from hushtable.schema.column import with_label
 
 if TYPE_CHECKING:
     from hushtable.query.answers.plot import Plot
@@ -40,6 +41,9 @@ class EstimateTable:
         Group of each row: a value for each of `by`; None is a missing value.
     estimates : tuple of Estimate
         The estimates.
+    labels : mapping of str to mapping, optional
+        Labels of values, by column of `by`. They are shown with the values, and other tables get
+        them in a column of their own, such as ``sex_label``.
 
     Examples
     --------
@@ -55,6 +59,7 @@ class EstimateTable:
     by: tuple[str, ...]
     keys: tuple[tuple[Value, ...], ...]
     estimates: tuple[Estimate, ...]
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.estimates)
@@ -85,15 +90,24 @@ class EstimateTable:
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table: the groups, then the numbers of each estimate."""
-        columns = {
-            name: _arrow([key[place] for key in self.keys]) for place, name in enumerate(self.by)
-        }
+        groups = [self._group(key) for key in self.keys]
+        names = groups[0] if groups else self.by
+        columns = {name: _arrow([group[name] for group in groups]) for name in names}
         for figure in FIGURES:
             figures = [_figure(estimate, figure) for estimate in self.estimates]
             columns[figure] = pa.array(figures, pa.float64())
         columns["support"] = texts([str(estimate.support) for estimate in self.estimates])
         columns["what"] = texts([estimate.what for estimate in self.estimates])
         return pa.table(columns)
+
+    def _group(self, key: tuple[Value, ...]) -> dict[str, Value]:
+        """Return the values of a group with their labels, by column."""
+        found: dict[str, Value] = {}
+        for name, value in zip(self.by, key, strict=True):
+            found[name] = value
+            if labels := self.labels.get(name):
+                found[f"{name}_label"] = labels.get(str(value))
+        return found
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Export the table as an Arrow C stream."""
@@ -111,22 +125,22 @@ class EstimateTable:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the rows as plain data."""
-        return [
-            {**dict(zip(self.by, key, strict=True)), **estimate.to_dict()} for key, estimate in self
-        ]
+        return [{**self._group(key), **estimate.to_dict()} for key, estimate in self]
 
     def to_csv(self) -> str:
         """Return the table as CSV text."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
-        rows.writerow([*map(no_formula, self.by), *FIGURES, "support", "what"])
-        for key, estimate in self:
-            group = ["" if part is None else no_formula(str(part)) for part in key]
+        groups = [self._group(key) for key in self.keys]
+        names = groups[0] if groups else self.by
+        rows.writerow([*map(no_formula, names), *FIGURES, "support", "what"])
+        for group, estimate in zip(groups, self.estimates, strict=True):
+            parts = ["" if part is None else no_formula(str(part)) for part in group.values()]
             numbers = [_figure(estimate, figure) for figure in FIGURES]
             figures = ["" if number is None else repr(number) for number in numbers]
             if estimate.moment:
                 figures[:3] = estimate.figures()
-            rows.writerow([*group, *figures, estimate.support, no_formula(estimate.what)])
+            rows.writerow([*parts, *figures, estimate.support, no_formula(estimate.what)])
         return written.getvalue()
 
     def to_excel(self, path: str | Path) -> None:
@@ -153,8 +167,17 @@ class EstimateTable:
         whats = list(dict.fromkeys(estimate.what for estimate in self.estimates))
         what = whats[0] if len(whats) == 1 else "value"
         header = [*self.by, what, "low", "high"]
-        cells = [[*map(_written, key), *estimate.figures()] for key, estimate in self]
+        cells = [[*map(str, self._shown(key)), *estimate.figures()] for key, estimate in self]
         return header, cells
+
+    def _shown(self, key: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Return a group with the labels of its values; values without label stay as they are."""
+        parts = []
+        for name, value in zip(self.by, key, strict=True):
+            text = _written(value)
+            said = with_label(text, self.labels.get(name, {}))
+            parts.append(value if said == text and value is not None else said)
+        return tuple(parts)
 
     def __str__(self) -> str:
         return aligned(*self.rows(), len(self.by))
@@ -183,7 +206,7 @@ class EstimateTable:
         """
         from hushtable.query.answers.plot import plot  # noqa: PLC0415 - rarely needed
 
-        groups = dict(zip(self.keys, self.estimates, strict=True))
+        groups = {self._shown(key): estimate for key, estimate in self}
         what = self.rows()[0][len(self.by)]
         bars = what in COUNTED or what.startswith(("share of", "total of"))
         return plot(self.by, groups, what, written, bars=bars)

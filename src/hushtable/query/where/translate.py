@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ from hushtable.query.where.syntax import (
 )
 from hushtable.schema import Boolean, CalendarColumn, Categorical, Column, Identifier, Schema, Time
 from hushtable.schema.calendar import DAY, SHORT, read_clock, read_time
+from hushtable.schema.column import with_label
 from hushtable.schema.recoding import bins_of
 
 # Operands of comparisons, and their translation from columns.
@@ -520,7 +522,7 @@ def _code(category: CategoryOperand, node: SqlNode) -> int:
         raise PredicateError(
             f"column {category.name!r} has no value {value!r}"
             f"{_nearest(value, category.column.values)}; its values are "
-            f"{_enumerate(category.column.values)}."
+            f"{_enumerate(category.column.values, category.column.labels)}."
         )
     return category.column.values.index(value)
 
@@ -601,8 +603,8 @@ def _covered(label: str, column: Categorical) -> list[str]:
     return []
 
 
-def _enumerate(values: Iterable[str]) -> str:
-    listed = [repr(value) for value in values]
+def _enumerate(values: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})) -> str:
+    listed = [with_label(repr(v), {repr(v): labels.get(v, "")}) for v in values]
     more = len(listed) - _MAX_LISTED
     return ", ".join(listed[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
