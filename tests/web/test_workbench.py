@@ -260,6 +260,13 @@ def test_every_screen_has_texts() -> None:
 WEB = Path(words.__file__).parent
 
 
+def test_every_text_is_used_and_every_used_text_exists() -> None:
+    python = "".join(path.read_text() for path in WEB.rglob("*.py"))
+    templates = "".join(path.read_text() for path in WEB.rglob("*.html"))
+    used = {*re.findall(r"\bwords\.([A-Z]\w+)", python), *re.findall(r"\bt\.([A-Z]\w+)", templates)}
+    assert used == set(words.TEXTS)
+
+
 @pytest.mark.parametrize("path", sorted((WEB / "pages").glob("*.py")), ids=lambda path: path.stem)
 def test_no_screen_contains_hard_coded_sentences(path: Path) -> None:
     tree = ast.parse(path.read_text())

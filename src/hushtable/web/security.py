@@ -220,8 +220,7 @@ class LocalGuard:
         if scope["path"] == "/" and "token" in request.query_params:
             return self._entrance(request.query_params["token"])
         cookie = request.cookies.get(self._cookie, "")
-        told = self._stranger(request, cookie)
-        if told:
+        if told := self._reason(request, cookie):
             return PlainTextResponse(told, 403)
         scope.setdefault("state", {})["csrf"] = self._gate.csrf(cookie)
         return None
@@ -235,16 +234,16 @@ class LocalGuard:
         )
         return entrance
 
-    def _stranger(self, request: Request, cookie: str) -> str:
+    def _reason(self, request: Request, cookie: str) -> str:
         """Return why a browser is rejected, or an empty string."""
         if not self._gate.knows(cookie):
-            return words.NO_COOKIE
+            return str(words.NO_COOKIE)
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
         own = f"http://{request.headers['host']}"
         if request.method == "POST" and (
             origin not in (None, own) or site not in (None, "same-origin")
         ):
-            return words.FOREIGN_ORIGIN
+            return str(words.FOREIGN_ORIGIN)
         return ""
 
 
@@ -271,4 +270,4 @@ def _counted(receive: Receive, limit: int) -> Receive:
 
 
 def _too_much(limit: int) -> str:
-    return words.TOO_MUCH.format(limit=f"{limit:,}")
+    return str(words.TOO_MUCH.format(limit=f"{limit:,}"))

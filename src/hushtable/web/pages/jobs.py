@@ -48,10 +48,10 @@ def _left(request: Request, project: Project, job: Job, elapsed: float) -> str |
     """Return the remaining time, estimated from the last similar run or the progress."""
     usual = jobs_of(request).seconds_before(project, job)
     if usual is not None and usual - elapsed >= 1:
-        return words.LEFT_AS_BEFORE.format(time=duration(usual - elapsed))
+        return str(words.LEFT_AS_BEFORE.format(time=duration(usual - elapsed)))
     # Only publishing reports its total progress; other jobs report that of each phase.
     left = seconds_left(elapsed, float(job.state["share"])) if job.kind == "publish" else None
-    return None if left is None else words.LEFT_AT_THIS_PACE.format(time=duration(left))
+    return None if left is None else str(words.LEFT_AT_THIS_PACE.format(time=duration(left)))
 
 
 def cancel(request: Request, form: FormData) -> Response:
