@@ -95,6 +95,14 @@ def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, m
     assert method.plan(few).uninformative(100_000) == ""
 
 
+def test_the_calibration_of_a_paper_is_published_with_a_warning(tmp_path):
+    """Its experiments include settings that the forecast would refuse otherwise."""
+    method = replace(COUNTS, mechanism="paper")
+    with pytest.warns(HushtableWarning, match="Forecast"):
+        publish(tmp_path, method, rows=1000)
+    assert spent(tmp_path) == 1
+
+
 def test_one_long_column_does_not_make_a_release_of_short_ones_hollow():
     """The forecast is about a typical column, and may be wrong for one with many values."""
     schema = ht.Schema.from_dict({

@@ -67,7 +67,7 @@ def two() -> exp.Expression:
         ("age = #1", "'#1'"),
         ("t.age = 1", '"t.age"'),
         ("*", "'*'"),
-        ("age ** 2 = 1", "2)'"),
+        ("age ** 2 = 1", "write POWER(a, 2)"),
         ("age // 2 = 1", "'age // 2'"),
         ("age & 1 = 1", "'age & 1'"),
         ("~age = 1", "'~age'"),

@@ -276,6 +276,11 @@ class Plan(ABC, Generic[SourceT]):
         return None
 
     @property
+    def follows_paper(self) -> bool:
+        """Whether the parameters are a paper's calibration, published as in the paper's tests."""
+        return False
+
+    @property
     def judged_share(self) -> float:
         """Share of the rows whose count must not be mostly noise; see `uninformative`."""
         return 0.5

@@ -243,7 +243,10 @@ class PublishRun:
 
 
 def _require_informative(plan: Plan[Any], rows: int | None) -> None:
-    """Raise `Refused` if the release would be uninformative, by public numbers alone."""
+    """Raise `Refused` if the release would be uninformative, by public numbers alone.
+
+    For the calibration of a paper, only warn, so that its experiments can be repeated.
+    """
     known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
     why = plan.uninformative(expected)
@@ -254,6 +257,9 @@ def _require_informative(plan: Plan[Any], rows: int | None) -> None:
         assumed = ", because the schema states no number; give an approximate one (rows, --rows)"
     max_rows = plan.schema.unit.max_rows or 1
     lower = f", or lower max_rows (it is {max_rows})" if max_rows > 1 else ""
+    if plan.follows_paper:
+        warnings.warn(f"Forecast: {why}", HushtableWarning, stacklevel=2)
+        return
     raise Refused(
         [
             f"This release would be empty: every count would be mostly noise. Forecast: {why}",

@@ -184,6 +184,11 @@ class ColumnsPlan(Plan[SealedTable]):
         sizes = recoded_domain(self.schema, self.attribute_names, self.recode).shape
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
+    @property
+    def follows_paper(self) -> bool:
+        """See `Plan`."""
+        return self.method.mechanism == "paper"
+
     def uninformative(self, rows: int) -> str:
         """Return the reason if no tuple is expected to be published, or an empty text."""
         needed = self.mechanism.release_count(0.5)

@@ -289,6 +289,11 @@ class NoisyCountsPlan(Plan[SealedTable]):
             + " All tuples are equally frequent." * (self.method.k is not None),
         )
 
+    @property
+    def follows_paper(self) -> bool:
+        """See `Plan`."""
+        return self.method.mechanism == "paper"
+
     def uninformative(self, rows: int) -> str:
         """Return the reason if no tuple is expected to be published, or an empty text."""
         if self.method.k is None:

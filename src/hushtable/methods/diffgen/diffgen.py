@@ -309,6 +309,11 @@ class DiffGenPlan(GeneralizedPlan):
             rows=rows,
         )
 
+    @property
+    def follows_paper(self) -> bool:
+        """See `Plan`."""
+        return self.method.calibration == "paper"
+
     def uninformative(self, rows: int) -> str:
         """Return the reason, judged by counts, with a note that a model may still be trained."""
         why = super().uninformative(rows)

@@ -22,8 +22,8 @@ MAX_OPERATORS = 10_000  # AND, OR and NOT
 _TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are allowed."
 _ALLOWED = (
     "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
-    "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses, and "
-    "band, weekday, year, quarter, month and hour of a column"
+    "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses, "
+    "POWER of numbers, and band, weekday, year, quarter, month and hour of a column"
 )
 FUNCTIONS = ("band", "weekday", "year", "quarter", "month", "hour")
 
@@ -33,7 +33,7 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 # newer parser cannot add a meaning unnoticed.
 _NODES: dict[type[SqlNode], tuple[set[str], set[str]]] = {
     **dict.fromkeys(
-        (*COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.And, exp.Or, exp.Is),
+        (*COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Pow, exp.And, exp.Or, exp.Is),
         ({"this", "expression"}, set()),
     ),
     exp.Div: ({"this", "expression"}, {"typed", "safe"}),  # set by the parser, not by the user
@@ -149,6 +149,8 @@ def check_tokens(where: str) -> None:
         kind = token.token_type.name
         if kind == "SEMICOLON":
             raise PredicateError("';' is not allowed; write one condition.")
+        if kind == "DSTAR":  # databases read -a ** 2 in two ways
+            raise PredicateError("'**' is not allowed; write POWER(a, 2).")
         n_operators += kind in ("AND", "OR", "NOT")
         if n_operators > MAX_OPERATORS:
             raise PredicateError(

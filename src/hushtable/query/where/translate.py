@@ -152,6 +152,7 @@ def _listed(values: tuple[str, ...]) -> Categorical:
 
 _MAX_OPERATORS = 200  # arithmetic operators in one comparison
 _MAX_EXPONENT = 100
+_EXPONENTS = ("2", "3", "4")  # of POWER
 _MAX_LISTED = 20  # values listed in a message
 _PLAIN = re.compile(r"[A-Za-z_]\w*")  # a name that needs no double quotes
 
@@ -425,6 +426,8 @@ class _Reader:
             left = self._term(node.left, n_operators + 1)
             right = self._term(node.right, n_operators + 1)
             return combine(_ARITHMETIC[type(node)], left, right)
+        if isinstance(node, exp.Pow):
+            return self._power(node, n_operators)
         if isinstance(node, exp.Literal) and not node.is_string:
             return Constant(_number(node))
         if isinstance(node, exp.Literal):
@@ -438,6 +441,17 @@ class _Reader:
                 )
             return column
         raise PredicateError(f"{quote(node)} is a condition; a value is needed here.")
+
+    def _power(self, node: exp.Pow, n_operators: int) -> Term | None:
+        """Translate a power to a product, which is exact."""
+        exponent = unquoted(node.expression)
+        if not isinstance(exponent, exp.Literal) or exponent.this not in _EXPONENTS:
+            raise PredicateError(f"{quote(node)}: the exponent must be {' or '.join(_EXPONENTS)}.")
+        base = self._term(node.this, n_operators + int(exponent.this))
+        product = base
+        for _ in range(int(exponent.this) - 1):
+            product = combine("*", product, base)
+        return product
 
     def _column(self, node: exp.Column) -> Grid | Ranks | CategoryOperand:
         written = node.this
