@@ -22,7 +22,7 @@ from benchmarks.papers.__main__ import PAGES, page_of
 from scipy.stats import t
 from tests.seeds import shifted
 
-from hushtable import DiffGen, NoisyCounts, publish
+from hushtable import DiffGen, NoisyCounts, Schema, publish
 from hushtable_papers import aggarwal_2008 as uncertain
 from hushtable_papers import li_2009 as columns
 from hushtable_papers import mohammed_2011 as diffgen
@@ -366,3 +366,20 @@ def test_mohammed_2011_figure_5(shared_data: Path, tmp_path: Path) -> None:
     release = publish(tmp_path / "rows.parquet", schema, method, out=tmp_path / "out")
     total = release.count("age >= 0")  # its noise is known: ten standard deviations
     assert abs(total.value - 20_000) <= 10 * total.std + 1
+
+
+def test_the_small_examples_of_the_pages_are_right() -> None:
+    schema = Schema.from_dict(
+        {"name": "one", "columns": {"sex": {"type": "categorical", "values": ["F", "M"]}}}
+    )
+    published = NoisyCounts(epsilon=1, delta="1e-5", k=10).plan(schema).mechanism
+    chances = [float(published.release_probability(count)) for count in (0, 9, 15, 21, 25)]
+    assert chances == pytest.approx([0, 0, 0.002, 0.76, 0.996], abs=5e-4)
+    weights = np.exp([0.0, 2, 5, 6, 2, 2, 0])
+    shown = [0.002, 0.013, 0.258, 0.700, 0.013, 0.013, 0.002]
+    assert weights / weights.sum() == pytest.approx(shown, abs=5e-4)
+    row = " | ".join(f"{chance:.3f}" for chance in shown)
+    assert f"| {row} |" in page_of("qardaji-2012").read_text()
+    gap = np.exp(-0.1 * 20)  # of the scores 80 and 60, with a budget of 0.1
+    assert [1 / (1 + gap**0.5), 1 / (1 + gap)] == pytest.approx([0.73, 0.88], abs=5e-3)
+    assert 0.48 * 0.01 / (0.48 * 0.01 + 0.98 * 0.99) == pytest.approx(0.0049, abs=5e-5)
