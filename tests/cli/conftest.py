@@ -29,6 +29,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Call `hushtable` with arguments; return exit code and output."""
 
     def call(*arguments: object) -> Result:
+        if arguments[0] == "plan" and "--simulate" not in arguments and len(arguments) > 2:
+            arguments = (*arguments, "--no-simulate")  # simulations take seconds
         monkeypatch.setattr(sys, "argv", ["hushtable", *map(str, arguments)])
         code = 0
         try:

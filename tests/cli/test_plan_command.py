@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from hushtable.schema import Schema
+
 from .conftest import Run
 
 NOISY = ("plan", "noisy-counts", "--mechanism", "pure", "--generalize", "age=20")
@@ -104,6 +108,24 @@ def test_a_dry_run_says_how_far_columns_and_pairs_are_off(run: Run, files: Path)
     found = json.loads(like.out)["dry_run"]
     assert found["on"] == "data.csv"
     assert set(found["columns"]) == {"age", "sex", "region", "smoker", "diagnosis"}
+
+
+def test_other_methods_are_simulated_and_ordered_by_error(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(files / "cache"))
+    small = Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 9}}}")
+    (files / "small.yaml").write_text(small.to_yaml())
+    plan = ("plan", "contingency-table", files / "small.yaml", "--epsilon", 1, "--rows", 500)
+    found = json.loads(run(*plan, "--simulate", "--beside", "--json").out)["simulated"]
+    assert {one["method"] for one in found} >= {"contingency-table", "quilt", "partition"}
+    typical = [one["errors"]["one column"]["typical"] for one in found if not one["problems"]]
+    assert typical == sorted(typical)
+    told = run(*plan, "--simulate")
+    assert "Simulated error of answers" in told.out
+    (own,) = (one for one in found if one["method"] == "contingency-table")
+    assert f"{own['errors']['one column']['typical']:.2g} rows" in " ".join(told.out.split())
+    assert "Simulated" not in run(*plan).out
 
 
 def test_a_prior_is_an_option_and_a_table_needs_a_reason(run: Run, files: Path) -> None:

@@ -255,6 +255,64 @@ def test_ten_thousand_releases_stay_within_the_cap() -> None:
         assert 0.75 < float(delta / mp.mpf("1e-6")) < 0.8125  # the share that converts mu
 
 
+SMALL = {
+    "gaussian": gaussian("0.02", "1e-9"), "pure": pure("1/250"), "leaky": approx("1/250", "1e-11"),
+}  # fmt: skip
+
+
+def long_history(seed: int) -> tuple[Budget, Counter[str]]:
+    """Attempt 10,000 random charges; return the cap and how many of each kind are admitted."""
+    draw = random.Random(shifted(seed))  # noqa: S311 - made-up histories
+    limit = cap(draw.choice(["1/2", 1]), draw.choice(["1e-7", "1e-6"]))
+    losses = {
+        name: Loss.of(SMALL[name]) for name in draw.sample(sorted(SMALL), draw.choice([1, 2]))
+    }
+    account, total, n = None, NOTHING, Counter[str]()
+    for name in draw.choices(list(losses), weights=[1, 4][: len(losses)], k=10_000):
+        account = account or LedgerCap.for_first(limit, losses[name])
+        if account.allows(total + losses[name]):
+            total += losses[name]
+            n[name] += 1
+    return limit, n
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ten_thousand_random_charges_stay_within_the_cap_exactly(seed: int) -> None:
+    limit, n = long_history(seed)
+    mu_squared = n["gaussian"] * Fraction(SMALL["gaussian"].mu or 0) ** 2
+    # A leaky charge is the pure one with the same epsilon, and a leak.
+    steps = Counter({Fraction(1, 250): n["pure"] + n["leaky"]}) if n["pure"] + n["leaky"] else {}
+    with mp.workdps(30):
+        leaked = 1 - (1 - mp.mpf("1e-11")) ** n["leaky"]
+        found = leaked + (1 - leaked) * exact_delta(limit.epsilon, mu_squared, Counter(steps))
+        assert found <= mp.mpf(limit.delta.numerator) / limit.delta.denominator
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ten_thousand_random_charges_stay_within_the_cap_by_loss_distributions(seed: int) -> None:
+    """Compare with Google's accountant, whose upper bound is discretized: 1% more is allowed."""
+    oracle = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    common = pytest.importorskip("dp_accounting.pld.common")
+    limit, n = long_history(seed)
+    whole = None
+    for name, times in n.items():
+        promise = SMALL[name]
+        if promise.family == "approx-dp" and promise.mu is not None:
+            # n Gaussian mechanisms are one of mu * sqrt(n).
+            one = oracle.from_gaussian_mechanism(
+                1 / (float(promise.mu) * times**0.5), value_discretization_interval=2e-5
+            )
+        else:
+            delta = float(getattr(promise, "delta", 0))
+            one = oracle.from_privacy_parameters(
+                common.DifferentialPrivacyParameters(float(promise.epsilon), delta),
+                value_discretization_interval=2e-5,
+            ).self_compose(times)
+        whole = one if whole is None else whole.compose(one)
+    assert whole is not None
+    assert whole.get_delta_for_epsilon(float(limit.epsilon)) <= 1.01 * float(limit.delta)
+
+
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "3"])
 @pytest.mark.parametrize("delta", ["0", "1e-9", "1e-6", "3e-6", "1e-5"])
 def test_never_fewer_than_by_basic_composition(epsilon: str, delta: str) -> None:

@@ -298,6 +298,7 @@ class TestRelease:
             assert abs(shown[held] - count) < 40, held
         assert release.statement.estimator["columns"][0] == ["m0", "m1"]
         frame = release.frame()
+        assert release.n_rows == frame.num_rows  # from the counts
         assert frame.column_names == ["user", "movie", "rating"]
         sizes = {held: len(held) * count for held, count in shown.items()}
         assert frame.num_rows == sum(sizes.values())

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 import hushtable as ht
+from hushtable.cli.ending import warn
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
     AsJson,
@@ -22,8 +23,10 @@ from hushtable.cli.options import (
 from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console
 from hushtable.errors import ParameterError
+from hushtable.extras import require
 
 if TYPE_CHECKING:
+    from hushtable.evaluation.simulation import Simulation
     from hushtable.methods.base import Plan
     from hushtable.publishing.dry_run import DryRun
 
@@ -73,9 +76,22 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
             Path | None,
             typer.Option(
                 metavar="PUBLIC",
-                help="Dry run on this public table instead; never use the private table.",
+                help="Simulate with this public table instead; never use the private table.",
             ),
         ] = None,
+        simulate: Annotated[
+            bool,
+            typer.Option(
+                help="Publish surrogate tables made from the schema; show the errors of answers. "
+                "Costs no budget; results are stored in the user's cache folder.",
+            ),
+        ] = True,
+        beside: Annotated[
+            bool,
+            typer.Option(
+                help="Simulate other methods too, with the same epsilon, and order them by error.",
+            ),
+        ] = False,
         as_json: AsJson = False,
     ) -> None:
         from hushtable.cli import error_curve  # noqa: PLC0415 - slow to import
@@ -92,14 +108,17 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
+        simulated = _simulated(method, public, known, like, beside=beside) if simulate else []
         found = _dry_run(method, public, known, like) if dry_run or like else None
         if as_json:
             content = {**as_plain(made, forecast), "uninformative": uninformative}
+            content["simulated"] = [one.to_dict() for one in simulated]
             if found is not None:
                 content["dry_run"] = found.to_dict()
             print_json(content | error_curve.plan_to_dict(curve, answer))
             return
         show_plan(made, forecast, uninformative)
+        _show_simulated(simulated)
         error_curve.show_plan(console, curve, answer)
         if found is not None:
             _show_dry_run(found)
@@ -107,6 +126,37 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
             console.print(f"Drew {plot}.")
 
     return plan
+
+
+def _simulated(
+    method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None, *, beside: bool
+) -> list[Simulation]:
+    try:
+        require("publish", "a simulation")
+    except ParameterError as lacking:
+        warn(str(lacking))
+        return []
+    from hushtable.evaluation import simulation  # noqa: PLC0415 - slow to import
+
+    methods = [method, *(simulation.beside(method) if beside else ())]
+    return simulation.compare_methods(methods, public, rows=rows, like=like)
+
+
+def _show_simulated(simulations: list[Simulation]) -> None:
+    """Print simulated errors, a line for each method."""
+    accepted = [one for one in simulations if not one.problems]
+    if accepted:
+        from hushtable.evaluation.simulation import KINDS, explained  # noqa: PLC0415 - slow
+
+        console.print("Simulated error of answers", style="bold")
+        table = Table("method", *KINDS, box=None, header_style="bold")
+        for one in accepted:
+            table.add_row(one.method, *one.in_words().values())
+        console.print(table)
+        console.print(f"  {explained(accepted)}")
+    for one in simulations:
+        if one.problems:
+            console.print(f"  {one.method} cannot be simulated: {' '.join(one.problems)}")
 
 
 def _dry_run(method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None) -> DryRun:

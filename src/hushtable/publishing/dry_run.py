@@ -53,7 +53,15 @@ HELPED = 0.8
 
 MAX_ROWS = 200_000
 _MISSING = 0.03
-_TOGETHER = 0.5  # share of rows in which a column follows the previous one
+
+_VARIANTS = (
+    # share of rows in which a column follows the previous one; skew of categories and of numbers
+    (0.5, 0.7, 1.3),
+    (0.05, 1.2, 4.0),
+    (0.25, 2.0, 2.5),
+)
+N_VARIANTS = len(_VARIANTS)
+"""Number of structures of surrogate tables; the first is that of a dry run."""
 
 
 def surrogate_schema(schema: Schema) -> Schema:
@@ -63,10 +71,11 @@ def surrogate_schema(schema: Schema) -> Schema:
     )
 
 
-def make_surrogate(schema: Schema, rows: int) -> pa.Table:
+def make_surrogate(schema: Schema, rows: int, variant: int = 0) -> pa.Table:
     """Return a surrogate table drawn from the schema alone; it is the same each time.
 
-    The table has at least 1 row and at most `MAX_ROWS`.
+    The table has at least 1 row and at most `MAX_ROWS`. Variants below `N_VARIANTS` differ in the
+    skew and the dependence of columns.
 
     Examples
     --------
@@ -75,7 +84,8 @@ def make_surrogate(schema: Schema, rows: int) -> pa.Table:
     >>> table.num_rows, table.column_names == list(sample_schema().columns)
     (500, True)
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(variant)
+    together, list_skew, number_skew = _VARIANTS[variant]
     rows = min(max(rows, 1), MAX_ROWS)
     mood = rng.random(rows)
     columns: dict[str, pa.Array] = {}
@@ -86,17 +96,18 @@ def make_surrogate(schema: Schema, rows: int) -> pa.Table:
             columns[name] = pa.array([str(n) for n in rng.integers(0, n_units, rows)])
             continue
         own = rng.random(rows)
-        mood = np.where(rng.random(rows) < _TOGETHER, mood, own)
-        columns[name] = _values(schema.attributes[name], mood, rng)
+        mood = np.where(rng.random(rows) < together, mood, own)
+        skew = list_skew if isinstance(schema.attributes[name], Categorical) else number_skew
+        columns[name] = _values(schema.attributes[name], mood, skew, rng)
     return pa.table(columns)
 
 
-def _values(column: Column, mood: np.ndarray, rng: np.random.Generator) -> pa.Array:
+def _values(column: Column, mood: np.ndarray, skew: float, rng: np.random.Generator) -> pa.Array:
     if isinstance(column, Categorical):
-        weights = 1.0 / (1.0 + np.arange(column.n_values)) ** 0.7
+        weights = 1.0 / (1.0 + np.arange(column.n_values)) ** skew
         codes = np.searchsorted(np.cumsum(weights) / weights.sum(), mood)
     else:
-        codes = (mood**1.3 * column.n_values).astype(np.int64)
+        codes = (mood**skew * column.n_values).astype(np.int64)
     codes = np.minimum(codes, column.n_values - 1)
     values = [column.value(int(code)) for code in codes]
     if column.missing == "category":

@@ -138,6 +138,11 @@ class PublishedTuples:
         known = np.array([place_of[name] for name in items.dictionary.to_pylist()], np.int64)
         return np.asarray(known[as_numpy(items.indices)])
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that `rows` returns."""
+        return int(self._lengths @ self.counts)
+
     def rows(self) -> tuple[Integers, Integers]:
         """Repeat each tuple according to its count.
 

@@ -385,6 +385,11 @@ class ColumnsEstimator(Estimator):
         taken = self.table.select([item_columns.item, item_columns.value]).take(pa.array(rows))
         return taken.add_column(0, str(self.private_schema.unit.column), pa.array(owners))
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of `frame`, which are not repeated for this."""
+        return self._tuples.n_rows
+
     def published(self, rng: Generator) -> ComparableRelease:
         """Return each column in comparable form; for a long table, groups of items."""
         item_columns = self.plan.item_columns

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -14,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError
+from hushtable.evaluation.simulation import Simulation, beside, compare_methods, explained
 from hushtable.methods.base import Method, Plan
-from hushtable.privacy.rational import as_rational
 from hushtable.publishing.epsilon import ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Categorical, Schema
 from hushtable.web import words
@@ -51,8 +52,13 @@ class Advice:
     others: tuple[str, ...]  # alternatives, best first
 
 
-def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
+def advise(
+    answers: Mapping[str, str], schema: Schema, simulated: Sequence[Simulation] = ()
+) -> Advice:
     """Recommend a method for the given answers.
+
+    With simulations of the candidates, the best first, only methods that `publish` accepts are
+    recommended, in this order.
 
     Examples
     --------
@@ -97,7 +103,24 @@ def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
         reasons.append("several_rows")
     if rows is not None and rows < _SMALL:
         reasons.append("small_table")
+    names = [one.method for one in simulated if not one.problems]
+    if names and method != "uncertain":
+        if names[0] != method:
+            reasons = [reason for reason in reasons if reason not in _REASONS_OF_METHOD]
+            method, parameters = names[0], parameters_of(names[0], budget)
+        reasons.insert(0, "simulated")
+        others = tuple(names[1:])
     return Advice(method, parameters, tuple(reasons), others)
+
+
+_REASONS_OF_METHOD = ("few_cells", "many_cells", "rows_and_counts", "predict_target", "no_target")
+
+
+def parameters_of(name: str, budget: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters of one of the compared methods, for a budget."""
+    own: dict[str, Any] = {"epsilon": budget["epsilon"]}
+    own |= {"delta": budget["delta"]} if name in {"quilt", "noisy-counts"} else {}
+    return own | ({"k": "10"} if name == "noisy-counts" else {})
 
 
 def rows_of(text: str) -> int | None:
@@ -129,8 +152,7 @@ def _delta(rows: int | None) -> str:
 SHARES = (0.001, 0.01, 0.1, 0.5)
 """Shares of the rows for which the error of a count is shown."""
 
-BESIDE = ("quilt", "noisy-counts", "partition", "diffgen")
-"""Methods shown for comparison."""
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def show(request: Request) -> Response:
@@ -161,6 +183,26 @@ def live(request: Request) -> Response:
     return page(request, "plan_live.html", project=project, live=content)
 
 
+def simulated(request: Request) -> Response:
+    """Return the simulated errors of the plan and of other methods as a fragment."""
+    project, given = project_of(request), dict(request.query_params)
+    schema, name = project.schema(), given.get("method", "")
+    method = make_method(name, read_parameters(name, given, schema))
+    rows = schema.expected_rows(rows_of(given.get("rows", "")))
+    with _ONE_AT_A_TIME:
+        found = compare_methods([method, *beside(method)], schema, rows=rows)
+    return page(request, "simulated.html", project=project, simulated=_shown(found))
+
+
+def _shown(found: Sequence[Simulation]) -> dict[str, Any]:
+    accepted = [one for one in found if not one.problems]
+    return {
+        "lines": [(one.method, one.in_words()) for one in accepted],
+        "explained": explained(accepted) if accepted else "",
+        "refused": [(one.method, " ".join(one.problems)) for one in found if one.problems],
+    }
+
+
 def save(request: Request, form: FormData) -> Response:
     """Save the plan if it is valid."""
     project, given = project_of(request), texts(form)
@@ -182,6 +224,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
         return {"problems": error.problems}
     content: dict[str, Any] = {
         "problems": (),
+        "method": name,
         "rows_known": rows is not None,
         "uninformative": "" if rows is None else made.uninformative(rows),
         "promises": [promise.explain() for promise in made.guarantees],
@@ -194,12 +237,21 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
         "memory": forecast.memory_mb,
         "table": _errors(made, rows),
         "want": _wanted(method, schema, given, rows),
+        "simulated": _stored(method, schema, rows),
+        "query": urlencode({**given, "method": name}),
         "command": command(
             project, "plan", name, "schema.yaml", *options(method),
             *(("--rows", str(rows)) if rows is not None else ()),
         ),
     }  # fmt: skip
-    return content | _curves(method, made, rows) | {"quote": _quote(project, made)}
+    return content | {"drawn": _curve(method, made, rows), "quote": _quote(project, made)}
+
+
+def _stored(method: Method, schema: Schema, rows: int | None) -> dict[str, Any] | None:
+    """Return the simulated errors if they are stored; the page asks for others separately."""
+    methods = [method, *beside(method)]
+    found = compare_methods(methods, schema, rows=rows, stored_only=True)
+    return _shown(found) if len(found) == len(methods) else None
 
 
 def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
@@ -208,8 +260,9 @@ def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
     for share in SHARES:
         try:
             error = made.count_error(rows=rows, share=share)
-            part = error.half_width / (share * rows) if rows else None
-            found.append((share, (error.half_width, part), error.assumes))
+            widths = [w for w in (error.typical, error.half_width) if w is not None]
+            cells = [(width, width / (share * rows) if rows else None) for width in widths]
+            found.append((share, (cells, error.worst), error.assumes))
         except HushtableError as refusal:
             found.append((share, None, str(refusal)))
     return found
@@ -230,44 +283,16 @@ def _wanted(
     return {"problems": (), "epsilon": f"{float(epsilon):g}", "error": error.half_width}
 
 
-def _curves(method: Method, made: Plan[Any], rows: int | None) -> dict[str, Any]:
-    """Return a chart of the error by epsilon, for this and other methods."""
-    schema = made.schema
-    own = getattr(method, "epsilon", None)
-    lines: list[tuple[str, Any]] = []
-    beside: list[tuple[str, float | None, str]] = []
-    for name in dict.fromkeys((method.name, *BESIDE)):
-        try:
-            other = method if name == method.name else _like(name, method)
-            lines.append((name, error_curve(other, schema, rows=rows).known))
-            plan = made if other is method else other.plan(schema)
-            error = plan.count_error(rows=rows, share=0.01)
-            beside.append((name, error.half_width, error.assumes))
-        except HushtableError as refusal:
-            beside.append((name, None, refusal.problems[0]))
-    mark = None
-    if own is not None and lines and lines[0][0] == method.name:
-        known = beside[0][1]
-        mark = None if known is None else (float(own), known)
-    drawn = curve(lines, mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y) if lines else ""
-    keys = [name for name, _ in lines]
-    return {"drawn": drawn, "beside": beside, "keys": keys}
-
-
-def _like(name: str, method: Method) -> Method:
-    """Create another method with the same epsilon, delta and k, if it has them."""
-    same = {
-        key: getattr(method, key)
-        for key in ("epsilon", "delta", "k")
-        if getattr(method, key, None) is not None
-    }
-    epsilon = same.get("epsilon", Fraction(1))
-    given: dict[str, Any] = {"epsilon": epsilon}
-    if name in {"quilt", "noisy-counts"}:
-        given["delta"] = same.get("delta") or as_rational("0.000001", name="delta")
-    if name == "noisy-counts":
-        given["k"] = same.get("k", 10)
-    return make_method(name, given)
+def _curve(method: Method, made: Plan[Any], rows: int | None) -> str:
+    """Return a chart of the error by epsilon, from the method's formula; "" if it has none."""
+    try:
+        line = error_curve(method, made.schema, rows=rows).known
+        error = made.count_error(rows=rows, share=0.01)
+    except HushtableError:
+        return ""
+    epsilon = getattr(method, "epsilon", None)
+    mark = None if epsilon is None else (float(epsilon), error.half_width)
+    return curve([(method.name, line)], mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y)
 
 
 def _quote(project: Project, made: Plan[Any]) -> dict[str, Any] | None:
@@ -288,7 +313,7 @@ def advisor(request: Request) -> Response:
     advice = live_content = None
     filled: dict[str, str] = {}
     if "use" in given:
-        advice = advise(given, schema)
+        advice = advise(given, schema, _simulations_for(given, schema))
         filled = as_typed(advice.parameters)
         rows = given.get("rows", "")
         live_content = _live(project, schema, advice.method, filled | {"rows": rows})
@@ -298,9 +323,22 @@ def advisor(request: Request) -> Response:
     )  # fmt: skip
 
 
+def _simulations_for(given: Mapping[str, str], schema: Schema) -> list[Simulation]:
+    """Simulate the methods that may be recommended, and order them for the intended use."""
+    first, rows = advise(given, schema), rows_of(given.get("rows", ""))
+    method = make_method(first.method, first.parameters)
+    if first.method == "uncertain":
+        return []
+    with _ONE_AT_A_TIME:
+        return compare_methods(
+            [method, *beside(method)], schema, use=given["use"], rows=schema.expected_rows(rows)
+        )
+
+
 ROUTES = [
     Route("/p/{project}/plan", show),
     Route("/p/{project}/plan", writes(save), methods=["POST"]),
     Route("/p/{project}/plan/live", live),
+    Route("/p/{project}/plan/simulated", simulated),
     Route("/p/{project}/advisor", advisor),
 ]
