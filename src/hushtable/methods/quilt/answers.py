@@ -53,7 +53,10 @@ LEAST_BETWEEN = 0.8
 """Minimum share of a factor's variance between cells for which tables of cells are used."""
 
 CORRECTED = 0.5
-"""Relative error of the correction for merged values."""
+"""Largest relative error of the correction for merged values."""
+
+CORRECTED_RISE = 4.0
+"""Relative error of this correction, per share of a factor's variance inside cells."""
 
 MAX_GRID = 2_000_000  # combinations of codes that are enumerated
 
@@ -293,23 +296,47 @@ class TableSums:
         factors: Mapping[str, Floats],
         means: Mapping[str, float],
     ) -> None:
-        """Add the part of a group: the product of its centered factors."""
-        component = self.basis.best(group)
-        assert component is not None  # noqa: S101 - a table of more columns was found
+        """Add the part of a group: the product of its centered factors.
+
+        It comes from the resolution with the smallest expected error for these factors.
+        """
+        offered = [
+            self._of_group(component, scale, factors, means)
+            for component in self.basis.resolutions(group)
+        ]
+        inside, component, weights = min(
+            offered, key=lambda one: one[0] ** 2 + one[1].variance * float(np.sum(one[2] ** 2))
+        )
+        made.inside = float(np.hypot(made.inside, inside))
+        self._add_cells(made, component, weights)
+
+    def _of_group(
+        self,
+        component: Component,
+        scale: float,
+        factors: Mapping[str, Floats],
+        means: Mapping[str, float],
+    ) -> tuple[float, Component, Floats]:
+        """Return the error from merged values, the component, and weights of its cells."""
         plain, corrected, between, most = np.array(scale), np.array(scale), 1.0, abs(scale)
-        for name, places in zip(group, component.cells, strict=True):
+        worst = 0.0
+        for name, places in zip(component.columns, component.cells, strict=True):
             cells, share = self._between(name, factors[name], places)
             score = cells - means[name]
             plain = np.multiply.outer(plain, score)
             score = score + self._correction(name, factors[name], places, cells)
             corrected = np.multiply.outer(corrected, score)
             between *= share
+            worst = max(worst, 1 - share)
             most *= float(self.basis.shares(name) @ (factors[name] - means[name]) ** 2) ** 0.5
-        if between < 1.0:
-            change = float(np.sum((corrected - plain) * component.counts))
-            most *= self.basis.rows * (1 - between) ** 0.5
-            made.inside = float(np.hypot(made.inside, np.hypot(CORRECTED * change, WITHIN * most)))
-        self._add_cells(made, component, corrected)
+        if between >= 1.0:
+            return 0.0, component, corrected
+        change = float(np.sum((corrected - plain) * component.counts))
+        wrong = min(CORRECTED, CORRECTED_RISE * worst) * change
+        # Independent columns are dependent inside cells, too, by chance.
+        within = (WITHIN**2 + 1 / self.basis.rows) ** 0.5 * most
+        within *= self.basis.rows * (1 - between) ** 0.5
+        return float(np.hypot(wrong, within)), component, corrected
 
     def _add_cells(self, made: LinearQuery, component: Component, weights: Floats) -> None:
         """Add a weighted sum of cells, split into parts that sum to zero along each axis."""

@@ -49,7 +49,8 @@ MAX_UNKNOWNS = 1500
 """Classes solved for jointly; if there are more, only tables with all of S are used."""
 _EXACT_STD = 1e-3  # represents the absence of noise: far below one row
 
-WITHIN = 0.05
+_LOST = 0.05  # of the dependence inside cells, with its correction, when resolutions are compared
+WITHIN = 0.02
 """Error of the dependence inside buckets, as a share of its maximum."""
 
 Group = tuple[str, ...]
@@ -199,21 +200,25 @@ class TableBasis:
 
         return self._once(("noise", name), make)
 
-    def best(self, columns: Group) -> Component | None:
-        """Return the marginal of columns from multi-way tables, at the best resolution.
+    def resolutions(self, columns: Group) -> list[Component]:
+        """Return the marginal of columns from multi-way tables at each resolution.
 
-        That is the one with the smallest expected error. A single column is resolved by bucket.
-        Return None if there is no such table.
+        A single column is resolved by bucket.
         """
 
-        def make() -> Component | None:
+        def make() -> list[Component]:
             offered = self._offered(columns)
             if len(columns) == 1:  # only by bucket
                 offered = [cells for cells in offered if cells[0].max() + 1 == len(cells[0])]
-            found = {_key(cells): self.at(columns, cells) for cells in offered}
-            return min(found.values(), key=self._loss, default=None)
+            return list({_key(cells): self.at(columns, cells) for cells in offered}.values())
 
-        return self._once(("best", columns), make)
+        return self._once(("resolutions", columns), make)
+
+    def best(self, columns: Group) -> Component | None:
+        """Return the marginal at the resolution with the smallest expected error, if any."""
+        return self._once(
+            ("best", columns), lambda: min(self.resolutions(columns), key=self._loss, default=None)
+        )
 
     def finest(self, columns: Group) -> Component | None:
         """Return the marginal of columns at the finest resolution of the multi-way tables.
@@ -281,7 +286,7 @@ class TableBasis:
         for name, cells in zip(component.columns, component.cells, strict=True):
             width = np.bincount(cells[self.buckets[name]]) / len(self.bins[name])
             inside += float(np.max(width) ** 2) / 12
-        return float(noise + (WITHIN * self.rows) ** 2 * inside)
+        return float(noise + (_LOST * self.rows) ** 2 * inside)
 
     def distance_from_independence(self, table: MeasuredTable) -> tuple[float, float]:
         """Return a table's squared distance from the counts expected under independence.
