@@ -31,7 +31,7 @@ def main() -> None:
         print(f"  {name}: {figure}")
 
     print("A tuple held by 30 rows is published as")
-    for published, chance in method.mass(30).items():
+    for published, chance in method.of_one_row.mass(30).items():
         if chance > 0.01:
             print(f"  {published or 'nothing'} with probability {chance:.3f}")
 

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushtable.schema import Schema
 
 _SAMPLE_ROWS = 12_000
 
-_REGIONS = {"any": {"north": ["harbor", "old town"], "south": ["valley", "hills"], "west": ["bay"]}}
-_DIAGNOSES = {
-    "any": {
-        "injury": ["fracture", "sprain"],
-        "infection": ["influenza", "pneumonia"],
-        "chronic": ["asthma", "diabetes", "hypertension"],
-    }
-}
-_SCHEMA: dict[str, Any] = {
-    "name": "clinic visits (generated sample)",
-    "unit": {"kind": "row"},
-    "columns": {
-        "visit": {"role": "identifier"},
-        "age": {"type": "integer", "low": 0, "high": 99},
-        "sex": {"type": "categorical", "values": ["F", "M"]},
-        "region": {
-            "type": "categorical",
-            "values": ["harbor", "old town", "valley", "hills", "bay"],
-            "taxonomy": _REGIONS,
-        },
-        "smoker": {"type": "categorical", "values": ["yes", "no"], "missing": "category"},
-        "diagnosis": {
-            "type": "categorical",
-            "values": [
-                "fracture", "sprain", "influenza", "pneumonia", "asthma", "diabetes",
-                "hypertension",
-            ],
-            "taxonomy": _DIAGNOSES,
-            "role": "target",
-        },
-    },
-}  # fmt: skip
-
 
 def sample_schema() -> Schema:
     """Return the schema of the sample."""
-    return Schema.from_dict(_SCHEMA)
+    return Schema.parse((files("hushtable") / "sample_schema.yaml").read_text(encoding="utf-8"))
 
 
 def sample() -> pa.Table:
@@ -80,14 +48,18 @@ def sample() -> pa.Table:
     )
     chance = np.cumsum(weight / weight.sum(1, keepdims=True), axis=1)
     diagnosis = np.minimum((rng.random((n, 1)) > chance).sum(1), 6)
-    columns = _SCHEMA["columns"]
+    columns = sample_schema().attributes
+
+    def values(name: str) -> NDArray[np.str_]:
+        return np.array([columns[name].name(code) for code in range(columns[name].n_values)])
+
     return pa.table(
         {
             "visit": [f"v{number:05d}" for number in range(n)],
             "age": pa.array(age.astype(np.int64)),
             "sex": np.where(male, "M", "F"),
-            "region": np.array(columns["region"]["values"])[region],
+            "region": values("region")[region],
             "smoker": pa.array(np.where(smokes, "yes", "no"), mask=unknown),
-            "diagnosis": np.array(columns["diagnosis"]["values"])[diagnosis],
+            "diagnosis": values("diagnosis")[diagnosis],
         }
     )

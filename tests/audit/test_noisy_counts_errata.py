@@ -114,7 +114,7 @@ def bad_mass(mechanism: CountMechanism, count: int, other: int, merge: dict[int,
 
 
 def test_li_2009_5_the_standard_definition_survives_what_definition_2_does_not() -> None:
-    newest = max(TIGHT.mass(15))
+    newest = max(TIGHT.of_one_row.mass(15))
     assert bad_mass(TIGHT, 15, 14, {}) == pytest.approx(1e-5)
     merge = {newest: newest - 1}
     assert bad_mass(TIGHT, 15, 14, merge) > 3e-5  # more than delta: Definition 2 is broken
@@ -176,7 +176,7 @@ def test_li_2009_7_rows_of_the_matrix_sum_to_one() -> None:
         last = count + 5
         r = math.exp(-0.5)
         total = sum(mass_bounds(PAPER, count, j)[1] for j in (0, *range(10, last + 1)))
-        tail = PAPER.release_probability(count) * r ** (last + 1 - count) / (1 + r)
+        tail = PAPER.of_one_row.release_probability(count) * r ** (last + 1 - count) / (1 + r)
         assert float(total) + tail == pytest.approx(1, abs=1e-14)
         # The paper's r**(i-j) is unbounded above i.
         assert mass_bounds(PAPER, count, count + 4)[1] < mass_bounds(PAPER, count, count + 3)[0]
@@ -188,21 +188,21 @@ def test_li_2009_8_the_expected_count_is_the_corrected_one() -> None:
     r = math.exp(-0.5)
     method = make("paper")
     for count in (10, 12, 15, 20, 40):
-        w = method.release_probability(count)
+        w = method.of_one_row.release_probability(count)
         right = w * (count + r ** (count - 10 + 1) / (1 - r * r))
         printed = w * (count + r ** (count + 1) / (1 - r * r))
-        assert method.expected(count) == pytest.approx(right, rel=1e-12)
+        assert method.of_one_row.expected(count) == pytest.approx(right, rel=1e-12)
         if count <= 15:
-            assert method.expected(count) > printed * 1.005
-    assert method.expected(10) == pytest.approx(1.0959517e-4, rel=1e-7)
-    assert method.expected(15) == pytest.approx(1.836969e-3, rel=1e-6)
+            assert method.of_one_row.expected(count) > printed * 1.005
+    assert method.of_one_row.expected(10) == pytest.approx(1.0959517e-4, rel=1e-7)
+    assert method.of_one_row.expected(15) == pytest.approx(1.836969e-3, rel=1e-6)
 
 
 def test_li_2009_9_ninety_nine_percent_from_36_on_not_35() -> None:
     method = make("paper")
-    assert method.release_probability(35) == pytest.approx(0.98002, abs=1e-5)
-    assert method.release_probability(36) == pytest.approx(0.99265, abs=1e-5)
-    assert method.release_count(0.99) == 36
+    assert method.of_one_row.release_probability(35) == pytest.approx(0.98002, abs=1e-5)
+    assert method.of_one_row.release_probability(36) == pytest.approx(0.99265, abs=1e-5)
+    assert method.of_one_row.release_count(0.99) == 36
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ def test_li_2009_10_release_counts_are_stated_as_quantiles(
 ) -> None:
     method = make("paper", epsilon=epsilon, delta=delta, k=k)
     # At ln(10) w_16 is 0.01 exactly, and the rational epsilon is slightly below ln(10).
-    assert tuple(method.release_count(p) for p in (0.009999, 0.5, 0.99)) == first
+    assert tuple(method.of_one_row.release_count(p) for p in (0.009999, 0.5, 0.99)) == first
     lines = method.forecast(SCHEMA).lines
     for probability in (0.01, 0.5, 0.99):
         name = f"rows from which a tuple is published with probability {probability}"
-        assert lines[name] == method.release_count(probability)
+        assert lines[name] == method.of_one_row.release_count(probability)
     assert not any("starts" in line for line in lines)
     if epsilon == "ln(10)":
-        assert method.release_probability(printed) < 0.01
+        assert method.of_one_row.release_probability(printed) < 0.01
 
 
 def test_li_2009_11_the_likeliest_published_count_may_be_k() -> None:
@@ -247,8 +247,10 @@ def test_li_2009_11_the_likeliest_published_count_may_be_k() -> None:
 def test_li_2009_12_how_often_an_absent_tuple_appears() -> None:
     pure = make("pure")
     r = math.exp(-1)
-    assert pure.release_probability(0) == pytest.approx(r / (1 + r), rel=1e-12)
-    assert pure.release_probability(0) == pytest.approx(0.269, abs=1e-3)  # the paper: over 3/4
+    assert pure.of_one_row.release_probability(0) == pytest.approx(r / (1 + r), rel=1e-12)
+    assert pure.of_one_row.release_probability(0) == pytest.approx(
+        0.269, abs=1e-3
+    )  # the paper: over 3/4
     lines = make("pure").forecast(SCHEMA).lines
     assert lines["chance that an absent tuple gets a count above 0"] == pytest.approx(
         0.2689, abs=1e-4
@@ -257,7 +259,7 @@ def test_li_2009_12_how_often_an_absent_tuple_appears() -> None:
 
 
 def test_li_2009_12_noise_of_scale_lambda_is_one_over_lambda_private_for_add_remove() -> None:
-    mechanism = make("pure", epsilon="1/2").count_mechanism(SCHEMA)
+    mechanism = make("pure", epsilon="1/2").plan(SCHEMA).mechanism
     assert isinstance(mechanism, TwoSidedGeometric)
     # Scale 2 for epsilon 1/2: half of it (2/lambda, for replace) would break the promise.
     assert mechanism.variance == pytest.approx(7.8354, abs=1e-4)

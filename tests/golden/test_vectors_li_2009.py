@@ -79,7 +79,7 @@ def test_matrix_rows(vectors: dict[str, Any]) -> None:
     paper = ThresholdMatrix(epsilon=Fraction(1), delta=Fraction(1, 10**5), k=10)
     assert set(rows) == {"9", "10", "11", "15", "35"}
     for count, row in rows.items():
-        mass = method.mass(int(count))
+        mass = method.of_one_row.mass(int(count))
         for published, expected in row.items():
             assert close(mass_bounds(paper, int(count), int(published))[0], expected, DIGITS_20)
             assert close(mass.get(int(published), 0.0), expected, DOUBLE)
@@ -132,10 +132,13 @@ def test_thresholds_of_both_mechanisms(
     name = epsilon.replace("ln5", "ln(5)").replace("ln10", "ln(10)")
     for kind, counts in (("tight", tight), ("paper", paper)):
         method = NoisyCounts(epsilon=name, delta="1e-5", k=10, mechanism=kind)
-        assert (method.release_count(0.5), method.release_count(0.99)) == counts
+        assert (
+            method.of_one_row.release_count(0.5),
+            method.of_one_row.release_count(0.99),
+        ) == counts
         for count, probability in zip(counts, (0.5, 0.99), strict=True):
-            assert method.release_probability(count - 1) < probability
-            assert method.release_probability(count) >= probability
+            assert method.of_one_row.release_probability(count - 1) < probability
+            assert method.of_one_row.release_probability(count) >= probability
 
 
 def test_variances_and_noise_levels() -> None:
@@ -148,12 +151,12 @@ def test_variances_and_noise_levels() -> None:
         for kind in ("tight", "paper")
     }
     variances = {
-        kind: [round(method._of_one_row.variance, 2) for method in methods]
+        kind: [round(method.of_one_row.variance, 2) for method in methods]
         for kind, methods in both.items()
     }
     assert variances == {"tight": [1.98, 0.67, 0.27], "paper": [7.84, 2.93, 1.35]}
-    assert round(both["tight"][0].noise_level(30), 2) == 0.03
-    assert round(both["paper"][0].noise_level(30), 2) == 0.79
+    assert round(both["tight"][0].of_one_row.noise_level(30), 2) == 0.03
+    assert round(both["paper"][0].of_one_row.noise_level(30), 2) == 0.79
 
 
 def test_two_sided_geometric(vectors: dict[str, Any]) -> None:

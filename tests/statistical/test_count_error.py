@@ -127,7 +127,7 @@ def test_noisy_counts_of_the_whole_domain() -> None:
 def test_noisy_counts_without_suppression(mechanism: str) -> None:
     schema, table = even(60)
     method = NoisyCounts(epsilon=1, delta="1e-6", k=10, mechanism=mechanism)  # type: ignore[arg-type]
-    assert method.release_probability(60) > 1 - 1e-6
+    assert method.of_one_row.release_probability(60) > 1 - 1e-6
     off = errors(method, schema, table, "b = 'x'", 600)
     said = method.count_error(schema, rows=table.num_rows, share=0.5)
     check(off, half_width=said.half_width, std=said.std, exact=True)
@@ -137,8 +137,8 @@ def test_noisy_counts_without_suppression(mechanism: str) -> None:
 def test_noisy_counts_half_of_them_suppressed(mechanism: str) -> None:
     method = NoisyCounts(epsilon=1, delta="1e-6", k=10, mechanism=mechanism)  # type: ignore[arg-type]
     schema, _ = even(1)
-    each = method.release_count(0.5)
-    published = method.count_mechanism(schema)
+    each = method.of_one_row.release_count(0.5)
+    published = method.plan(schema).mechanism
     counts = np.full((RUNS, 10), each, np.int64)
     noisy = published.noisy(counts.ravel(), SecureNoise()).reshape(RUNS, 10)
     off = np.where(noisy > 0, noisy - published.bias, 0.0).sum(axis=1) - 10 * each

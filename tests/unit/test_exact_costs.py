@@ -20,7 +20,7 @@ from hushtable.privacy.mechanisms.cells import DomainMechanism
 from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, Mechanism, RoundedGaussian
 from hushtable.privacy.mechanisms.private_choice import TopChoices
 from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
-from hushtable.privacy.noise.selection import exponent_per_score
+from hushtable.privacy.noise.samplers import exponent_per_score
 from hushtable.privacy.noise.sources import SeededNoise
 from seeds import shifted
 

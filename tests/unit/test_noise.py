@@ -20,7 +20,7 @@ from hushtable.privacy.mechanisms.mechanism import add_noise
 from hushtable.privacy.noise import sources
 from hushtable.privacy.noise.bit_reader import BitReader
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.selection import ExponentialWeights
+from hushtable.privacy.noise.samplers import ExponentialWeights
 from hushtable.privacy.noise.sources import OpenDPNoise, SecureNoise, SeededNoise, make_noise
 from hushtable.privacy.rational import exp_bounds
 from seeds import shifted

@@ -160,7 +160,7 @@ def test_all_rows_of_a_person_together_keep_the_promise(kind: str, max_rows: int
     limits = {} if kind == "pure" else {"delta": "1e-3", "k": 5}
     method = NoisyCounts(epsilon=2, mechanism=kind, **limits)
     schema = small_schema(unit={"kind": "person", "column": "person", "max_rows": max_rows})
-    mechanism = method.count_mechanism(schema)
+    mechanism = method.plan(schema).mechanism
     assert mechanism.epsilon == Fraction(2, max_rows)
     delta = method.delta or Fraction(1, 2**160)
     worst = Fraction(0)
@@ -300,30 +300,30 @@ every_method = pytest.mark.parametrize(
 @every_method
 @pytest.mark.parametrize("count", [0, 1, 3, 9, 10, 11, 15, 21, 40, 100, 2000])
 def test_the_law_of_a_published_count_is_consistent(method: NoisyCounts, count: int) -> None:
-    mass = method.mass(count)
-    mechanism = method._of_one_row
+    mass = method.of_one_row.mass(count)
+    mechanism = method.of_one_row
     assert math.fsum(mass.values()) == pytest.approx(1, abs=1e-12)
-    assert 1 - mass[0] == pytest.approx(method.release_probability(count), abs=1e-15)
-    if 0 < method.release_probability(count) < 1e-3:
+    assert 1 - mass[0] == pytest.approx(method.of_one_row.release_probability(count), abs=1e-15)
+    if 0 < method.of_one_row.release_probability(count) < 1e-3:
         published = math.fsum(p for j, p in mass.items() if j)
-        assert published == pytest.approx(method.release_probability(count), rel=1e-12)
+        assert published == pytest.approx(method.of_one_row.release_probability(count), rel=1e-12)
     listed = list(mass)
     for published in {*listed[:4], *listed[-4:], *listed[:: max(1, len(listed) // 50)]}:
         low, high = mass_bounds(mechanism, count, published)
         assert low <= high
         assert float(low) == pytest.approx(mass[published], rel=1e-12)
     mean = math.fsum(j * p for j, p in mass.items())
-    assert method.expected(count) == pytest.approx(mean, rel=1e-12)
+    assert method.of_one_row.expected(count) == pytest.approx(mean, rel=1e-12)
     if count:
         level = math.fsum(abs(j - count) * p for j, p in mass.items()) / count
-        assert method.noise_level(count) == pytest.approx(level, rel=1e-9)
+        assert method.of_one_row.noise_level(count) == pytest.approx(level, rel=1e-9)
 
 
 @every_method
 def test_moments_far_above_the_threshold(method: NoisyCounts) -> None:
-    mechanism = method._of_one_row
+    mechanism = method.of_one_row
     count = 3 * mechanism.release_count(1 - 1e-15) + 10**4
-    mass = method.mass(count)
+    mass = method.of_one_row.mass(count)
     mean = math.fsum((j - count) * p for j, p in mass.items() if j)
     square = math.fsum((j - count) ** 2 * p for j, p in mass.items() if j)
     assert mechanism.bias == pytest.approx(mean, abs=1e-9)
@@ -335,9 +335,9 @@ def test_moments_far_above_the_threshold(method: NoisyCounts) -> None:
 @every_method
 def test_release_counts_are_the_least_that_reach_a_probability(method: NoisyCounts) -> None:
     for probability in (0.001, 0.3, 0.5, 0.9, 0.999):
-        count = method.release_count(probability)
-        assert method.release_probability(count) >= probability
-        assert count == 0 or method.release_probability(count - 1) < probability
+        count = method.of_one_row.release_count(probability)
+        assert method.of_one_row.release_probability(count) >= probability
+        assert count == 0 or method.of_one_row.release_probability(count - 1) < probability
 
 
 def test_moments_do_not_cancel_where_epsilon_is_tiny() -> None:
@@ -349,20 +349,18 @@ def test_moments_do_not_cancel_where_epsilon_is_tiny() -> None:
 
 def test_questions_without_an_answer() -> None:
     method = NoisyCounts(epsilon=1, delta="1e-5", k=10)
-    with pytest.raises(ParameterError, match="-1"):
-        method.mass(-1)
     with pytest.raises(ParameterError, match="count is 0"):
-        method.noise_level(0)
+        method.of_one_row.noise_level(0)
     with pytest.raises(ParameterError, match=r"1\.0"):
-        method.release_count(1.0)
+        method.of_one_row.release_count(1.0)
     with pytest.raises(TooLarge, match="values"):
-        NoisyCounts(epsilon="1e-7", delta="1e-5", k=10).mass(10)
+        NoisyCounts(epsilon="1e-7", delta="1e-5", k=10).of_one_row.mass(10)
 
 
 def test_a_share_for_the_number_of_rows_costs_the_tuples() -> None:
     whole = NoisyCounts(epsilon="9/10", delta="1e-5", k=10)
     shared = NoisyCounts(epsilon=1, delta="1e-5", k=10, row_count_share="1/10")
-    assert shared.mass(25) == whole.mass(25)
+    assert shared.of_one_row.mass(25) == whole.of_one_row.mass(25)
 
 
 # --- parameters ---------------------------------------------------------------------------------
@@ -510,7 +508,7 @@ def test_forecast() -> None:
     assert forecast.split == {"tuples": Fraction(9, 10), "number of rows": Fraction(1, 10)}
     assert not any("people" in line for line in forecast.lines)  # rows are counted, not people
     half = "rows from which a tuple is published with probability 0.5"
-    assert forecast.lines[half] == method.release_count(0.5)
+    assert forecast.lines[half] == method.of_one_row.release_count(0.5)
     assert forecast.lines["standard deviation of the number of rows"] == pytest.approx(
         14.1, abs=0.1
     )
@@ -679,5 +677,5 @@ def test_a_tuple_of_fewer_than_k_rows_is_never_published(
         columns["who"] = {"role": "identifier"}
         content["unit"] = {"kind": "person", "column": "who", "max_rows": max_rows}
     method = NoisyCounts(epsilon=1, delta="1e-5", k=10, mechanism=mechanism)  # type: ignore[arg-type]
-    of_count = method.count_mechanism(Schema.from_dict(content)).release_probability
+    of_count = method.plan(Schema.from_dict(content)).mechanism.release_probability
     assert of_count(9) == 0 < of_count(10)

@@ -168,7 +168,7 @@ def noisy_counts_pairs(method: NoisyCounts, schema: Schema) -> Iterator[Pair]:
     if method.k is None:
         yield from copies(schema, (0, 5))
         return
-    half = method.count_mechanism(schema).release_count(0.5)
+    half = method.plan(schema).mechanism.release_count(0.5)
     most = schema.unit.max_rows or 1
     appears = (Within("data rows", low=1),)
     for pair in copies(schema, (method.k - 1, method.k - most)):

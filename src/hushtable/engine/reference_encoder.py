@@ -216,22 +216,17 @@ def reference_identity(value: Any, missing_values: Sequence[str] = ()) -> str | 
     return None if isinstance(cell, str) and cell in missing_values else text_of(cell)
 
 
-def reference_code(value: Any, column: Column, missing_values: Sequence[str]) -> int:
-    """Return the code of one value; see `ReferenceColumn`, which is faster for many.
-
-    Examples
-    --------
-    >>> age = Integer(type="integer", low=0, high=99, missing="category")
-    >>> [reference_code(value, age, ["?"]) for value in (41, "41", "4.1e1", 140, None, "?")]
-    [41, 41, 41, 99, 100, 100]
-    """
-    return ReferenceColumn(column, missing_values).code(value)
-
-
 class ReferenceColumn:
     """A column's rules, prepared for the codes of many values.
 
     A negative code marks a value for which the schema refuses the table.
+
+    Examples
+    --------
+    >>> age = Integer(type="integer", low=0, high=99, missing="category")
+    >>> code = ReferenceColumn(age, ["?"]).code
+    >>> [code(value) for value in (41, "41", "4.1e1", 140, None, "?")]
+    [41, 41, 41, 99, 100, 100]
     """
 
     def __init__(self, column: Column, missing_values: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hushtable.errors import Refused
 from hushtable.files.html import html_list, html_table
 from hushtable.methods.parameters import Parameters
-from hushtable.privacy.guarantee import Guarantee
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:
@@ -311,6 +311,18 @@ class Plan(ABC, Generic[SourceT]):
             f"count by one of them is expected to be {min(width, 1):.0%} of the rows wide. Publish "
             "fewer columns, or spend more."
         )
+
+
+class PurePlan(Plan[SourceT]):
+    """Base class of plans that promise pure differential privacy with the method's epsilon."""
+
+    method: Any
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Pure differential privacy for one added or removed unit."""
+        epsilon, unit = self.method.epsilon, self.schema.unit
+        return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,7 +106,11 @@ def mechanism_error(
     chance = float(chances.sum())
     if not len(published) or chance < 1e-9:
         lost = share * needed_rows(rows)
-        return CountError(half_width=lost, std=0.0, assumes=f"{assumes} {_all_lost(per_cell)}")
+        assumes += (
+            f" If all tuples are equally frequent, each has {per_cell:,} rows and is never "
+            "published; generalize more."
+        )
+        return CountError(half_width=lost, std=0.0, assumes=assumes)
     first, last = min(0, int(published[0])), int(published[-1])
     mass = np.zeros(last - first + 1)
     mass[published - first] += chances
@@ -119,13 +123,6 @@ def mechanism_error(
         half_width=max(abs(low - shift), abs(high - shift)),
         std=math.sqrt(n_counts * noise.variance),
         assumes=assumes,
-    )
-
-
-def _all_lost(per_cell: int) -> str:
-    return (
-        f"If all tuples are equally frequent, each has {per_cell:,} rows and is never published; "
-        "generalize more."
     )
 
 

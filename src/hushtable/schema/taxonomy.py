@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -173,10 +172,6 @@ class Taxonomy:
             ]
 
         return {self.root.label: write(self.root)}
-
-    def to_json(self) -> str:
-        """Return nested JSON."""
-        return json.dumps(self.to_nested(), ensure_ascii=False)
 
 
 def _text_of(path: Path, *, encoding: str) -> str:

@@ -83,32 +83,39 @@ def make_workbench(bench: Workbench, *, gate: TokenGate, port: int, max_upload: 
             Middleware(HostNameCheck, names=own_names(port), message=words.FOREIGN_HOST),
             Middleware(LocalGuard, gate=gate, port=port, max_upload=max_upload),
         ],
-        exception_handlers={HushtableError: _refused, HTTPException: _not_there},
+        exception_handlers=_ERROR_PAGES,
     )
     app.state.bench = bench
     app.state.jobs = Jobs()
     return app
 
 
-def _refused(request: Request, error: Exception) -> Response:
+_STATUSES = {Refused: 409, NotAllowed: 403, RequestTooLarge: 413}
+
+
+def _error_page(request: Request, error: Exception) -> Response:
+    """Return a response that states the problems of a request."""
+    if isinstance(error, HTTPException):
+        said = words.NOT_FOUND if error.status_code == 404 else words.METHOD_NOT_ALLOWED
+        return page(
+            request, "refused.html", error.status_code, **_around(request), problems=(said,)
+        )
     problems = error.problems if isinstance(error, HushtableError) else ()
-    statuses = {Refused: 409, NotAllowed: 403, RequestTooLarge: 413}
-    status = next((code for kind, code in statuses.items() if isinstance(error, kind)), 400)
+    status = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), 400)
     return page(request, "refused.html", status, **_around(request), problems=problems)
 
 
+_ERROR_PAGES = {HushtableError: _error_page, HTTPException: _error_page}
+
+
 def _around(request: Request) -> dict[str, Any]:
-    """Return the context of the frame, if the address refers to a project."""
+    """Return the context of the frame; with the project, if the address refers to one."""
+    if not hasattr(request.app.state, "bench"):
+        return {"frame": "analyst.html"}
     try:
         return around(request, project_of(request), "")
     except (HushtableError, KeyError):
         return {"frame": "workbench.html"}
-
-
-def _not_there(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    said = words.NOT_FOUND if status == 404 else words.METHOD_NOT_ALLOWED
-    return page(request, "refused.html", status, **_around(request), problems=(said,))
 
 
 # The release explorer as an ASGI application: one release, read-only.
@@ -146,20 +153,9 @@ def make_release_explorer(release: Release, *, names: Collection[str] | None = N
             *named,
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
-        exception_handlers={HushtableError: _explorer_refused, HTTPException: _explorer_not_there},
+        exception_handlers=_ERROR_PAGES,
         lifespan=lifespan,
     )
-
-
-def _explorer_refused(request: Request, error: Exception) -> Response:
-    problems = error.problems if isinstance(error, HushtableError) else ()
-    return page(request, "refused.html", 400, frame="analyst.html", problems=problems)
-
-
-def _explorer_not_there(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    said = words.NOT_FOUND if status == 404 else words.METHOD_NOT_ALLOWED
-    return page(request, "refused.html", status, frame="analyst.html", problems=(said,))
 
 
 # HTTP server without an access log.

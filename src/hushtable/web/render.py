@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from hushtable import __version__
 from hushtable.files.html import templates
 from hushtable.files.progress import duration
 from hushtable.privacy.rational import as_rational
+from hushtable.privacy.values import rounded
 from hushtable.query.answers.estimator import COUNTED, Estimate
 from hushtable.schema.column import with_label
 from hushtable.web import words
@@ -117,10 +117,7 @@ def amount(written: str | Fraction) -> str:
     >>> amount("1/4"), amount("1/1000000"), amount("2/3")
     ('0.25', '0.000001', 'about 0.6667')
     """
-    exact = as_rational(written, name="amount")
-    with localcontext(prec=12):
-        near = Decimal(exact.numerator) / Decimal(exact.denominator)
-    return f"{near:f}" if Fraction(near) == exact else f"about {near:.4g}"
+    return rounded(as_rational(written, name="amount"))
 
 
 # Commands quoted for a shell, for people to read and copy.

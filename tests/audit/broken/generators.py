@@ -90,7 +90,7 @@ def geometric_off_by_one(patch: Patch) -> None:
 def sharp_choices(patch: Patch) -> None:
     """The exponent of a choice without its factor of 1/2."""
     patch.setattr(
-        "hushtable.privacy.noise.selection.exponent_per_score",
+        "hushtable.privacy.noise.samplers.exponent_per_score",
         lambda epsilon, sensitivity, monotone: Fraction(epsilon) / sensitivity,
     )
 

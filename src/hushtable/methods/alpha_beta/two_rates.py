@@ -219,25 +219,14 @@ def _binomial_chances(n: int, p: float) -> Floats:
 
 
 def _tails(heads: Integers, n: int, p: float, mean: float, *, above: bool) -> Floats:
-    """Return the probability of more successes than each number, or of at most that many."""
-    if n < _COUNTABLE:
-        return _binomial_tails(heads, n, p, above=above)
-    # If n exceeds float precision, the rate is so small that the number is Poisson.
-    return _poisson_tails(heads, mean, above=above)
-
-
-def _binomial_tails(heads: Integers, n: int, p: float, *, above: bool) -> Floats:
-    """Return binomial tail probabilities: more than each number, or at most that many."""
+    """Return binomial tail probabilities: more successes than each number, or at most that many."""
+    if n >= _COUNTABLE:  # beyond float precision; the rate is so small that the number is Poisson
+        poisson = special.pdtrc if above else special.pdtr
+        return np.where(heads < 0, above, poisson(heads.clip(0), mean))
     inside = heads.clip(0, max(n - 1, 0))
     tail = special.betainc if above else special.betaincc
     tails = tail(inside + 1, np.maximum(n - inside, 1), p)
     return np.where(heads < 0, above, np.where(heads >= n, not above, tails))
-
-
-def _poisson_tails(heads: Integers, mean: float, *, above: bool) -> Floats:
-    """Return Poisson tail probabilities: more than each number, or at most that many."""
-    tail = special.pdtrc if above else special.pdtr
-    return np.where(heads < 0, above, tail(heads.clip(0), mean))
 
 
 def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:

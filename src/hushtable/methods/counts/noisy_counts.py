@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.sealed_table import SealedTable
-from hushtable.errors import ParameterError, TooLarge
+from hushtable.errors import TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import mechanism_error
@@ -71,9 +71,9 @@ class NoisyCounts(Method):
     Examples
     --------
     >>> method = NoisyCounts(epsilon=1, delta="1e-5", k=10)
-    >>> method.release_count(0.5)
+    >>> method.of_one_row.release_count(0.5)
     21
-    >>> round(method.release_probability(25), 3)
+    >>> round(method.of_one_row.release_probability(25), 3)
     0.996
     >>> NoisyCounts(epsilon=-1, delta=2, k=0)
     Traceback (most recent call last):
@@ -121,57 +121,10 @@ people in full. Choose a delta well below one over the number of people, such as
             if value is None
         ]
 
-    # --- the distribution of a published count, for one row as the unit ---------------------------
-
     @cached_property
-    def _of_one_row(self) -> CountMechanism:
+    def of_one_row(self) -> CountMechanism:
+        """Distribution of the published count of a tuple, if the unit is a row."""
         return self._mechanism(self.epsilon * (1 - self.row_count_share), 1)
-
-    def release_probability(self, count: int) -> float:
-        """Return the probability that a tuple with `count` rows is published (unit: row).
-
-        Examples
-        --------
-        >>> paper = NoisyCounts(epsilon=1, delta="1e-5", k=10, mechanism="paper")
-        >>> paper.release_probability(31) < 0.5 < paper.release_probability(32)
-        True
-        """
-        return self._of_one_row.release_probability(_checked(count))
-
-    def release_count(self, probability: float) -> int:
-        """Return the smallest count published with at least this probability (unit: row)."""
-        return self._of_one_row.release_count(probability)
-
-    def mass(self, count: int) -> dict[int, float]:
-        """Return the distribution of the published count of a tuple (unit: row).
-
-        Key 0 means "not published". Probabilities have a relative error of at most 1e-12. Outcomes
-        less likely than 1e-18 times the probability of publication are omitted.
-
-        Examples
-        --------
-        >>> mass = NoisyCounts(epsilon=1, delta="1e-5", k=10).mass(10)
-        >>> {published: f"{chance:.5f}" for published, chance in mass.items()}
-        {0: '0.99999', 21: '0.00001'}
-        """
-        return self._of_one_row.mass(_checked(count))
-
-    def expected(self, count: int) -> float:
-        """Return the mean of the published count; "not published" counts as 0 (unit: row)."""
-        return self._of_one_row.expected(_checked(count))
-
-    def noise_level(self, count: int) -> float:
-        """Return E|published - count| / count; "not published" counts as 0 (unit: row).
-
-        This is the expectation of noise(f) in section 7.1 of the paper.
-        """
-        return self._of_one_row.noise_level(_checked(count))
-
-    # --- the method -------------------------------------------------------------------------------
-
-    def count_mechanism(self, schema: Schema) -> CountMechanism:
-        """Return the mechanism for the count of each tuple, for the schema's unit."""
-        return self.plan(schema).mechanism
 
     def plan(self, schema: Schema) -> NoisyCountsPlan:
         """Compute everything that is fixed before the data is read, or refuse."""
@@ -356,12 +309,6 @@ def _row_total(plan: NoisyCountsPlan, source: SealedTable, noise: Noise) -> dict
     drawn = noise.open(source.n_rows(), plan.rows_mechanism, "number of rows")
     scale = 1 / plan.rows_mechanism.epsilon
     return {"value": max(0, int(drawn[0])), "scale": str(scale), "epsilon": str(plan.rows_epsilon)}
-
-
-def _checked(count: int) -> int:
-    if count < 0:
-        raise ParameterError(f"count is {count}; it must be at least 0.")
-    return count
 
 
 def _sparse(rows: int, n_cells: int, needed: int) -> str:

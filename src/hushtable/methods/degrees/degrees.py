@@ -18,7 +18,7 @@ import pyarrow as pa
 from hushtable.engine.graph import SealedGraph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, GraphMethod, Plan, Released
+from hushtable.methods.base import CountError, Forecast, GraphMethod, PurePlan, Released
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.degrees.distribution_fit import (
     DegreeDistribution,
@@ -29,7 +29,6 @@ from hushtable.methods.degrees.distribution_fit import (
 )
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.privacy.accounting.sealed import SealedCounts
-from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.private_choice import HistogramCuts
 from hushtable.privacy.noise.distributions import laplace_variance
@@ -222,16 +221,11 @@ class Degrees(GraphMethod):
 
 
 @dataclass(frozen=True)
-class DegreesPlan(Plan[SealedGraph]):
+class DegreesPlan(PurePlan[SealedGraph]):
     """Plan of method degrees: how degrees are bounded, counted, noised and published."""
 
     method: Degrees
     schema: Schema
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Differential privacy for one added or removed node with all its edges."""
-        return (PureDP(epsilon=self.method.epsilon, unit=self.schema.unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast the noise of the counts, for the smallest and largest bound."""

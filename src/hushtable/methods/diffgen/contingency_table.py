@@ -17,7 +17,6 @@ from hushtable.methods.base import CountError, Forecast, Method, Released, schem
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.diffgen.generalized_table import GeneralizedPlan, generalized_table
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.cells import DomainMechanism
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
@@ -71,12 +70,6 @@ class ContingencyTablePlan(GeneralizedPlan):
     method: ContingencyTable
     schema: Schema
     groups: DomainMechanism
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Pure differential privacy for one added or removed unit."""
-        epsilon, unit = self.method.epsilon, self.schema.unit
-        return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast the number of cells and their noise."""

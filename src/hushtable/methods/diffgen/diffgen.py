@@ -42,7 +42,6 @@ from hushtable.methods.diffgen.generalized_table import (
 )
 from hushtable.methods.parameters import Reader, parameter, whole
 from hushtable.privacy.accounting.sealed import SealedCounts
-from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.scored_splits import (
@@ -226,12 +225,6 @@ class DiffGenPlan(GeneralizedPlan):
         return sum(not isinstance(columns[name], Categorical) for name in self.predictors)
 
     # --- guarantees, forecast and run -------------------------------------------------------------
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Pure differential privacy for one added or removed unit."""
-        epsilon, unit = self.method.epsilon, self.schema.unit
-        return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast the number of splits, the noise of counts, and the size of groups."""

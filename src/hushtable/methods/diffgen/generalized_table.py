@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.errors import ParameterError
-from hushtable.methods.base import Plan, Released, schema_problems
+from hushtable.methods.base import PurePlan, Released, schema_problems
 from hushtable.numeric import project_integers_to_simplex
 from hushtable.query.answers.association_loss import kept_in_cells
 from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
@@ -94,7 +94,7 @@ def read_cut(cut: Mapping[str, Any]) -> Recoding:
     return ValueGroups(*known, tuple(cut["groups"]))
 
 
-class GeneralizedPlan(Plan[Any]):
+class GeneralizedPlan(PurePlan[Any]):
     """Base class of plans that publish generalized groups."""
 
     def association_kept(self, released: Released) -> dict[tuple[str, str], float]:

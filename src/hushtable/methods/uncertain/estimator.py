@@ -40,7 +40,7 @@ from hushtable.privacy.rational import bisect_exact
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.published import Block, ComparableRelease, Generator, absent
 from hushtable.query.answers.row_sums import RowFunction, SumEstimates, UnitRuler, no_less
-from hushtable.query.where import Predicate, parse
+from hushtable.query.where import parse
 from hushtable.query.where.code_classes import CodeClasses, classify
 from hushtable.query.where.formula import Formula, Junction, evaluate
 from hushtable.query.where.predicate import independent_parts
@@ -257,7 +257,7 @@ def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = N
 
 
 MassOf = Callable[[str, CodeClasses, slice], Floats]
-Rule = Literal["corrected", "spread", "points"]
+Rule = Literal["spread", "points"]
 
 STD, FROM, TO = "_std", "_from", "_to"
 
@@ -441,9 +441,8 @@ class UncertainEstimator(Estimator):
 
         Double smoothing is corrected for wrapped ends. In open columns the estimate is (21).
         """
-        predicate = parse(where, self._published)
-        formula = predicate.formula
-        spread = self.probabilities(predicate, "spread")
+        formula = parse(where, self._published).formula
+        spread = self.probabilities(formula, "spread")
         if self._model == "pseudo":
             return self._pseudo_estimate(float(spread.sum()))
         if not self._noisy_columns(formula):
@@ -453,7 +452,7 @@ class UncertainEstimator(Estimator):
             return self._estimate(formula, spread, _REGION_NOTE)
         if not self._wrap:
             return self._estimate(formula, spread, _PLAIN_NOTE)
-        correction, factor = self._correction(predicate, spread)
+        correction, factor = self._correction(formula, spread)
         return self._estimate(
             formula,
             spread + factor * correction,
@@ -461,25 +460,9 @@ class UncertainEstimator(Estimator):
             f"{factor:.0%} was applied; the rest is not distinguishable from noise.",
         )
 
-    def count_by(self, where: str, rule: Rule) -> float:
-        """Estimate a count by one rule, for comparison.
-
-        ``points`` counts the published points. ``spread`` is equation (21) of the paper, or (19)
-        for wrapped ends, where the two agree. ``corrected`` is ``spread``, corrected for double
-        smoothing.
-        """
-        predicate = parse(where, self._published)
-        if self._in_regions and rule == "corrected":
-            rule = "spread"  # smoothed once, like points, so nothing needs correction
-        if rule != "corrected":
-            return float(self.probabilities(predicate, rule).sum())
-        spread = self.probabilities(predicate, "spread")
-        correction, factor = self._correction(predicate, spread)
-        return float((spread + factor * correction).sum())
-
-    def _correction(self, predicate: Predicate, spread: Floats) -> tuple[Floats, float]:
+    def _correction(self, formula: Formula, spread: Floats) -> tuple[Floats, float]:
         """Return the first-order correction of each record's weight, and the share to apply."""
-        correction = 2 * (self.probabilities(predicate, "points") - spread)
+        correction = 2 * (self.probabilities(formula, "points") - spread)
         size, variance = float(correction.sum()), 4 * float(np.sum(spread * (1 - spread)))
         return correction, max(0.0, 1 - 4 * variance / size**2) if size else 0.0
 
@@ -592,21 +575,22 @@ class UncertainEstimator(Estimator):
                 marks[:, label] |= (last + turn >= start) & (first + turn < end)
         return marks.astype(np.float64)
 
-    def probabilities(self, predicate: Predicate, rule: Rule) -> Floats:
-        """Return the weight of each record: its probability to match, or whether its point does."""
-        return self._weights(predicate.formula, rule)
-
     def _noisy_columns(self, formula: Formula) -> list[str]:
         return [name for name in formula.columns if name in self._noisy]
 
-    def _weights(self, formula: Formula, rule: Rule) -> Floats:
+    def probabilities(self, formula: Formula, rule: Rule) -> Floats:
+        """Return the weight of each record: its probability to match, or whether its point does.
+
+        ``points`` counts the published points. ``spread`` is equation (21) of the paper, or (19)
+        for wrapped ends, where the two agree.
+        """
         if not self._noisy_columns(formula):
             return self._carried(formula).astype(np.float64)
         parts = independent_parts(formula)
         if isinstance(formula, Junction) and len(parts) > 1:
-            result = self._weights(parts[0], rule)
+            result = self.probabilities(parts[0], rule)
             for part in parts[1:]:
-                weights = self._weights(part, rule)
+                weights = self.probabilities(part, rule)
                 result = result * weights if formula.every else result + weights * (1 - result)
             return result
         return self._tabulate(

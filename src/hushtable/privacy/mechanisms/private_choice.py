@@ -24,7 +24,7 @@ from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR
 from hushtable.privacy.mechanisms.mechanism import Mechanism
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.selection import Rule
+from hushtable.privacy.noise.samplers import Rule
 
 _MOST_EXPECTED = 2.0**61
 """Sums of expected counts below this keep distances below 2**62, for any number of rows."""

@@ -6,9 +6,9 @@ rounded, truncated or approximated by floats. (int64 results omit events whose p
 e**-4000.) The running time of some draws depends on their outcome; an adversary must not be able to
 time them.
 
-The samplers are in `samplers` and `selection`, based on the words of `random_words`. The sources
-are in `sources`: `SecureNoise` is for releases. `SeededNoise` is reproducible and for tests only:
-its results are not private. `OpenDPNoise` uses OpenDP for the distributions that OpenDP has.
+The samplers are in `samplers`, the sources in `sources`: `SecureNoise` is for releases.
+`SeededNoise` is reproducible and for tests only: its results are not private. `OpenDPNoise` uses
+OpenDP for the distributions that OpenDP has.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hushtable.errors import SealedError
 from hushtable.privacy.accounting.run_account import Draw
 from hushtable.privacy.accounting.sealed import SealedValue, unseal
-from hushtable.privacy.noise.samplers import CountNoiseSampler, IndexSampler
-from hushtable.privacy.noise.selection import SelectionSampler
+from hushtable.privacy.noise.samplers import CountNoiseSampler, IndexSampler, SelectionSampler
 
 if TYPE_CHECKING:
     from hushtable.privacy.mechanisms.mechanism import Mechanism

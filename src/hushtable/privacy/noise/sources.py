@@ -18,8 +18,13 @@ from hushtable.errors import ParameterError
 from hushtable.extras import needing
 from hushtable.privacy.noise.bit_reader import Words
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.random_words import not_whole, refuse_if
-from hushtable.privacy.noise.samplers import check_scale, check_variance, not_rate
+from hushtable.privacy.noise.samplers import (
+    check_scale,
+    check_variance,
+    not_rate,
+    not_whole,
+    refuse_if,
+)
 
 # Secure noise for releases, from the operating system.
 

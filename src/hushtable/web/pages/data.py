@@ -15,10 +15,10 @@ from hushtable.engine.output_guard import silenced
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.web import words
 from hushtable.web.pages.frame import (
+    begin,
     bench_of,
     command,
     go,
-    jobs_of,
     project_of,
     screen,
     texts,
@@ -52,7 +52,7 @@ def choose(request: Request, form: FormData) -> Response:
     project, given = project_of(request), texts(form)
     path = given.get("other", "").strip() or given.get("path", "")
     project.choose(data=str(bench_of(request).require_inside(path)))
-    return go(request, project, "data")
+    return go(project, "data")
 
 
 def upload(request: Request, form: FormData) -> Response:
@@ -64,14 +64,13 @@ def upload(request: Request, form: FormData) -> Response:
     with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         shutil.copyfileobj(sent.file, file)
     project.choose(data=str(place))
-    return go(request, project, "data")
+    return go(project, "data")
 
 
 def draft(request: Request, form: FormData) -> Response:
     """Start a job that drafts a schema."""
     project = project_of(request)
-    job = jobs_of(request).start(project, "draft", data=project.require_data())
-    return go(request, project, f"jobs/{job.id}")
+    return begin(request, project, "draft", data=project.require_data())
 
 
 ROUTES = [

@@ -80,9 +80,15 @@ def texts(form: FormData) -> dict[str, str]:
     return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
 
-def go(request: Request, project: Project, where: str = "") -> Response:
+def go(project: Project, where: str = "") -> Response:
     """Redirect the browser to a screen of the project."""
     return RedirectResponse(f"/p/{project.name}/{where}", 303)
+
+
+def begin(request: Request, project: Project, kind: str, **what: Any) -> Response:
+    """Start a job, and show it."""
+    job = jobs_of(request).start(project, kind, **what)
+    return go(project, f"jobs/{job.id}")
 
 
 def command(project: Project, *said: str) -> str:

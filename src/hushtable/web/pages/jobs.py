@@ -59,7 +59,7 @@ def cancel(request: Request, form: FormData) -> Response:
     project = project_of(request)
     job = jobs_of(request).find(project, request.path_params["job"])
     job.cancel()
-    return go(request, project, f"jobs/{job.id}")
+    return go(project, f"jobs/{job.id}")
 
 
 ROUTES = [

@@ -69,7 +69,7 @@ def start(request: Request, form: FormData) -> Response:
         delta=given.get("delta", "").strip() or "0",
         schema=project.schema(),
     )
-    return go(request, project, "ledger")
+    return go(project, "ledger")
 
 
 def void(request: Request, form: FormData) -> Response:
@@ -79,7 +79,7 @@ def void(request: Request, form: FormData) -> Response:
     if book is None or not entry.isdecimal():
         raise ParameterError(words.NO_ENTRY)
     book.void(int(entry), given.get("reason", ""))
-    return go(request, project, "ledger")
+    return go(project, "ledger")
 
 
 ROUTES = [

@@ -210,7 +210,7 @@ def save(request: Request, form: FormData) -> Response:
     parameters = read_parameters(name, given, schema)
     make_method(name, parameters).plan(schema)
     project.choose(method=name, parameters=parameters, rows=rows_of(given.get("rows", "")))
-    return go(request, project, "publish" if given.get("then") == "publish" else "dry-run")
+    return go(project, "publish" if given.get("then") == "publish" else "dry-run")
 
 
 def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str]) -> dict[str, Any]:

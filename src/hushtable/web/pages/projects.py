@@ -24,7 +24,7 @@ def home(request: Request) -> Response:
 def create(request: Request, form: FormData) -> Response:
     """Create a project and redirect to its first screen."""
     project = bench_of(request).create(texts(form).get("name", "").strip())
-    return go(request, project, "data")
+    return go(project, "data")
 
 
 def overview(request: Request) -> Response:

@@ -16,10 +16,9 @@ from hushtable.publishing.dry_run import MAX_ROWS, USUAL_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import (
+    begin,
     bench_of,
     command,
-    go,
-    jobs_of,
     project_of,
     screen,
     texts,
@@ -103,13 +102,12 @@ def start(request: Request, form: FormData) -> Response:
     if prepared["changed"] and same_people is None:
         raise ParameterError(words.SAY_SAME_PEOPLE)
     method = prepared["method"]
-    job = jobs_of(request).start(
-        project, "publish", data=prepared["data"], schema=fingerprint(prepared["schema"]),
+    return begin(
+        request, project, "publish", data=prepared["data"], schema=fingerprint(prepared["schema"]),
         method=method.name, parameters=prepared["parameters"],
         name=name, purpose=given.get("purpose", "").strip() or name,
         rows=prepared["rows"], anyway="anyway" in given, same_people=same_people,
     )  # fmt: skip
-    return go(request, project, f"jobs/{job.id}")
 
 
 def _new_name(project: Project) -> str:
@@ -168,11 +166,10 @@ def start_dry_run(request: Request, form: FormData) -> Response:
             raise ParameterError(words.NOT_THE_PRIVATE_TABLE)
         table = str(path)
     known = [int(name) for name in _dry_runs(project, finished=False) if name.isdecimal()]
-    job = jobs_of(request).start(
-        project, "dry-run", method=settings["method"], parameters=settings["parameters"],
+    return begin(
+        request, project, "dry-run", method=settings["method"], parameters=settings["parameters"],
         rows=int(rows), table=table, name=f"{max(known, default=0) + 1:03d}",
     )  # fmt: skip
-    return go(request, project, f"jobs/{job.id}")
 
 
 def report(request: Request) -> Response:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -15,7 +14,7 @@ from starlette.routing import Route
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.release.release import STATEMENT, STATEMENT_FOR_PEOPLE, Release
 from hushtable.web import words
-from hushtable.web.pages.frame import commands, go, jobs_of, project_of, screen, texts, writes
+from hushtable.web.pages.frame import begin, commands, project_of, screen, texts, writes
 from hushtable.web.render import report_page, spell
 from hushtable.web.workbench import Project
 
@@ -73,8 +72,10 @@ def evaluate(request: Request, form: FormData) -> Response:
     name, data = given.get("release", ""), project.require_data()
     project.release(name)
     target = _new_report(project, name)
-    command = _evaluating(data, name, target)
-    return _begin(request, project, command, data=data, release=name, name=target)
+    command = spell("hushtable", *_evaluating(data, name, target))
+    return begin(
+        request, project, "evaluate", data=data, release=name, name=target, command=command
+    )
 
 
 def compare(request: Request, form: FormData) -> Response:
@@ -83,8 +84,10 @@ def compare(request: Request, form: FormData) -> Response:
     if len(names) < 2:
         raise ParameterError(words.TICK_TWO)
     target, data = _new_report(project, "compare"), project.require_data()
-    command = _comparing(data, names, target)
-    return _begin(request, project, command, data=data, releases=names, name=target)
+    command = spell("hushtable", *_comparing(data, names, target))
+    return begin(
+        request, project, "compare", data=data, releases=names, name=target, command=command
+    )
 
 
 def dossier(request: Request, form: FormData) -> Response:
@@ -93,15 +96,7 @@ def dossier(request: Request, form: FormData) -> Response:
     if not names:
         raise ParameterError(words.TICK_SOME)
     target = _new_report(project, "dossier")
-    job = jobs_of(request).start(project, "dossier", releases=names, name=target)
-    return go(request, project, f"jobs/{job.id}")
-
-
-def _begin(request: Request, project: Project, command: list[str], **what: Any) -> Response:
-    """Start the job of a command, and show it."""
-    spelled = spell("hushtable", *command)
-    job = jobs_of(request).start(project, command[0], **what, command=spelled)
-    return go(request, project, f"jobs/{job.id}")
+    return begin(request, project, "dossier", releases=names, name=target)
 
 
 def _ticked(request: Request, form: FormData) -> list[str]:

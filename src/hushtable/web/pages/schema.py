@@ -128,7 +128,7 @@ def undo(request: Request, form: FormData) -> Response:
     if not column:
         return _tried(request, project, lambda: _file(project).undo())
     _file(project).undo()  # requested on the page of a tree, which is shown again
-    return go(request, project, f"schema/tree?column={quote(column)}")
+    return go(project, f"schema/tree?column={quote(column)}")
 
 
 def _tried(request: Request, project: Project, act: Any) -> Response:
@@ -136,7 +136,7 @@ def _tried(request: Request, project: Project, act: Any) -> Response:
         act()
     except HushtableError as error:
         return _lines(request, project, error.problems)
-    return go(request, project, "schema") if "hx-request" not in request.headers else _lines(
+    return go(project, "schema") if "hx-request" not in request.headers else _lines(
         request, project
     )  # fmt: skip
 
@@ -186,7 +186,7 @@ def change_tree(request: Request, form: FormData) -> Response:
     try:
         if act == "drop":
             _file(project).set_tree(name, None)
-            return go(request, project, "schema")
+            return go(project, "schema")
         if act == "move":
             grown.move(given.get("node", ""), given.get("to", ""))
         elif act == "group":
