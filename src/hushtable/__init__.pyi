@@ -28,12 +28,12 @@ from .privacy.guarantee import (
     PureDP,
     Threshold,
     UncertainAnonymity,
-    Unit,
     compose,
 )
 from .privacy.ledger.ledger import Ledger
 from .privacy.ledger.records import Decision
 from .privacy.noise.sources import SecureNoise, SeededNoise
+from .privacy.unit import Unit
 from .publishing.publish import publish, publish_graph, publish_linked
 from .query.answers import Estimate
 from .release.release import Release, Statement

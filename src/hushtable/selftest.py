@@ -45,14 +45,6 @@ from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 
-__all__ = [
-    "CHECKS",
-    "CheckResult",
-    "SelfCheck",
-    "run_checks",
-]
-
-
 # Checks and their results.
 
 Word = Literal["holds", "FAILS", "not tested"]

@@ -45,8 +45,8 @@ from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.accounting.run_account import RunAccount
-from hushtable.privacy.guarantee import Neighbors
 from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.unit import Neighbors
 from hushtable.schema import Categorical, Schema
 
 Audited = TypeVar("Audited")

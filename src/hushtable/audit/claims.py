@@ -21,7 +21,8 @@ from hushtable.audit.subject import Clock, Outlook, Subject
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.privacy.bounded_adversary import odds_limit
-from hushtable.privacy.guarantee import ApproxDP, BoundedAdversary, Guarantee, Neighbors, PureDP
+from hushtable.privacy.guarantee import ApproxDP, BoundedAdversary, Guarantee, PureDP
+from hushtable.privacy.unit import Neighbors
 from hushtable.schema import Categorical, Schema
 
 LOG_RATIO = "log likelihood ratio"

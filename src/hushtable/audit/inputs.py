@@ -17,8 +17,8 @@ from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.privacy.guarantee import Neighbors
 from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.unit import Neighbors
 from hushtable.schema import Schema
 
 Row = tuple[int, ...]

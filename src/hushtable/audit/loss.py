@@ -14,7 +14,7 @@ from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input, Pair, TableInput
 from hushtable.audit.report import Finding, Verdict, Witness
 from hushtable.audit.subject import Clock, Outlook, Subject
-from hushtable.privacy.guarantee import Neighbors
+from hushtable.privacy.unit import Neighbors
 
 BLOCK = 256
 """Runs of the final test that are kept in memory at a time."""

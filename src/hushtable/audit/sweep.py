@@ -25,7 +25,7 @@ from hushtable.audit.inputs import (
     with_and_without,
 )
 from hushtable.errors import HushtableError
-from hushtable.privacy.guarantee import Neighbors
+from hushtable.privacy.unit import Neighbors
 from hushtable.schema import Schema
 
 MOST_ROWS = 300

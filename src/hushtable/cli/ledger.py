@@ -145,8 +145,8 @@ def void(
 
 def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:
     """Return the promise with this epsilon and delta; report the problems of both together."""
-    from hushtable.privacy.guarantee import check_delta, check_epsilon  # noqa: PLC0415 - slow
     from hushtable.privacy.rational import as_rational  # noqa: PLC0415
+    from hushtable.privacy.values import check_delta, check_epsilon  # noqa: PLC0415 - slow
 
     amounts: dict[str, Fraction] = {}
     problems: list[str] = []

@@ -328,7 +328,7 @@ class RuleCodes:
     no_value: int
     unreadable: int
     below: int
-    above: int  # also of a text that is not listed
+    above: int  # code of a number above the range, or of a text that is not listed
     low: int  # bounds of a column that is read as integers
     high: int
 

@@ -202,7 +202,7 @@ def _nearest_without_each(
                 if total > reach:
                     break
             if total > reach:
-                continue  # too far, whichever column is omitted
+                continue  # too distant even without the column that differs most
             lot = _scrambled(own_seed + np.uint64(j))
             is_nearer = False
             for column in range(n_columns):

@@ -21,8 +21,8 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
+from hushtable.privacy.values import check_delta, check_epsilon
 
 Reader = Callable[[str, Any], Any]
 """Function of a parameter's name and given value; returns the value to use, or raises

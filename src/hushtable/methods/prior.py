@@ -39,7 +39,7 @@ class EarlierEstimates:
     """Estimates from earlier releases of the same columns, projected to the present."""
 
     buckets: Mapping[str, NDArray[np.int64]]  # bucket of each counted value, as before
-    shares: Mapping[str, NDArray[np.float64]]  # shares of values that defined the resolutions
+    shares: Mapping[str, NDArray[np.float64]]  # shares of values; resolutions follow
     tables: Sequence[EarlierTable]  # the estimates; every column has a one-way table
 
 

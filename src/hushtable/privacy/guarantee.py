@@ -33,43 +33,14 @@ from hushtable.privacy.gaussian_dp import is_gaussian
 from hushtable.privacy.rational import exp_bounds
 from hushtable.privacy.unit import Neighbors, Unit
 from hushtable.privacy.values import (
-    MAX_DELTA,
-    MAX_EPSILON,
-    MAX_LOSS,
     FrozenValue,
     Rational,
-    as_written,
     check_delta,
     check_epsilon,
     check_loss,
     problems_of,
     shown,
 )
-
-__all__ = [
-    "MAX_DELTA",
-    "MAX_EPSILON",
-    "MAX_LOSS",
-    "AnyGuarantee",
-    "ApproxDP",
-    "BoundedAdversary",
-    "Guarantee",
-    "KAnonymity",
-    "Neighbors",
-    "NoGuarantee",
-    "PureDP",
-    "Rational",
-    "Threshold",
-    "UncertainAnonymity",
-    "Unit",
-    "as_written",
-    "check_delta",
-    "check_epsilon",
-    "compose",
-    "implied_rho",
-    "parse_guarantee",
-]
-
 
 # Differential privacy explained in words, with every bound rounded up.
 

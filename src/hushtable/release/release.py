@@ -31,7 +31,7 @@ from hushtable.files.html import html_list, html_table
 from hushtable.files.memory import require_memory
 from hushtable.files.rows import export_rows, stored_rows, write_workbook
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.unit import Unit
 from hushtable.query.answers import Estimate, Estimator
 from hushtable.release.statement import (
     NOT_PRIVATE,

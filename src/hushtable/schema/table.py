@@ -28,7 +28,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError
 from hushtable.domain import Domain
 from hushtable.errors import SchemaError, TaxonomyError, Unconfirmed, shown
 from hushtable.files.html import html_list, html_table
-from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.unit import Unit
 from hushtable.schema.calendar import CalendarColumn, Date, Time, Timestamp
 from hushtable.schema.categorical import Boolean, Categorical
 from hushtable.schema.column import CONFIRM, LEFT_OUT, FrozenModel, Identifier, Text

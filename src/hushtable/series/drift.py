@@ -82,7 +82,7 @@ class WaveCounts:
 
     @property
     def state(self) -> CountEstimate:
-        """Estimate for its own wave."""
+        """Estimate of the counts in the wave of the measurement."""
         return CountEstimate(self.counts, self.variances)
 
     def state_of_walk(self, passing: Floats | float) -> CountEstimate:

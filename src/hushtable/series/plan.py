@@ -21,9 +21,9 @@ from hushtable.methods.quilt.budget import BudgetShares, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.numeric import NORMAL
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.ledger.budget import RHO_GRID, Budget, LedgerCap
 from hushtable.privacy.rational import as_rational, bisect_exact
+from hushtable.privacy.values import check_delta, check_epsilon
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import PREVIOUS
 from hushtable.series.drift import CountPath

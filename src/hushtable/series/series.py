@@ -144,7 +144,7 @@ class Series:
                 "series init'."
             )
         self.plan = SeriesPlan.load(folder / PLAN)
-        self._answers_so_far: SeriesAnswers | None = None  # of the waves published so far
+        self._answers_so_far: SeriesAnswers | None = None  # answers from the waves published so far
 
     @classmethod
     def create(

@@ -362,7 +362,7 @@ class EarlierWaves(Prior):
     """The published waves of a series, as the prior of its next wave."""
 
     number: int  # the wave to publish
-    waves: Waves = field(compare=False, repr=False)  # those already published
+    waves: Waves = field(compare=False, repr=False)  # the waves that are already published
     kind: Kind = "release"
 
     @property

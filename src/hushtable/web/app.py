@@ -68,16 +68,16 @@ def make_workbench(bench: Workbench, *, gate: TokenGate, port: int, max_upload: 
     max_upload : int
         Maximum size of an upload in bytes.
     """
-    shelf = ReleaseCache()
+    cache = ReleaseCache()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        shelf.close()
+        cache.close()
 
     app = Starlette(
         lifespan=lifespan,
-        routes=[*ROUTES, look(shelf), Mount("/static", StaticFiles(directory=STATIC))],
+        routes=[*ROUTES, look(cache), Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
             Middleware(ResponseHeaders, headers={"Cache-Control": "no-store"}),
             Middleware(HostNameCheck, names=own_names(port), message=words.FOREIGN_HOST),

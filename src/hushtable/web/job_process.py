@@ -69,18 +69,18 @@ def main(folder: Path) -> None:
     # processes inherit this. Without the next line, jobs could not be canceled.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # removes a partial release
-    diary = _JobLog(folder)
+    log = _JobLog(folder)
     try:
         job = Job(folder)
-        result = _KINDS[job.kind](Project(Path(job.what["project"])), job.what, diary.note)
-        diary.end("done", [], **result)
+        result = _KINDS[job.kind](Project(Path(job.what["project"])), job.what, log.note)
+        log.end("done", [], **result)
     except HushtableError as error:
-        diary.end("refused", list(error.problems))
+        log.end("refused", list(error.problems))
     except KeyboardInterrupt as error:
-        diary.end("canceled", [words.JOB_CANCELED, *_notes(error)])
+        log.end("canceled", [words.JOB_CANCELED, *_notes(error)])
     except Exception as error:
         told = words.INTERNAL_ERROR.format(kind=type(error).__name__)
-        diary.end("failed", [told, *_notes(error)])
+        log.end("failed", [told, *_notes(error)])
 
 
 def _notes(error: BaseException) -> list[str]:

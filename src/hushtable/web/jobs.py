@@ -153,8 +153,8 @@ class Jobs:
 
     def all(self, project: Project) -> list[Job]:
         """Return the jobs of a project, oldest first."""
-        room = project.folder / "jobs"
-        found = sorted(p for p in room.glob("*") if (p / "job.json").is_file())
+        folder = project.folder / "jobs"
+        found = sorted(p for p in folder.glob("*") if (p / "job.json").is_file())
         return [Job(path) for path in found]
 
     def find(self, project: Project, number: str) -> Job:

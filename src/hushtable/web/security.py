@@ -177,7 +177,7 @@ class LocalGuard:
     ----------
     app : ASGI application
         The workbench.
-    door : TokenGate
+    gate : TokenGate
         Token and cookies.
     port : int
         Port of the workbench; each port has its own cookie.

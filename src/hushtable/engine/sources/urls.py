@@ -143,6 +143,6 @@ def _opened_elsewhere(address: str) -> Any:
     except (
         ImportError,
         ValueError,
-    ) as error:  # says what to install
+    ) as error:  # the message names the missing package
         raise DataError(f"{scheme}://: the file cannot be fetched: {error}.") from None
     return fsspec.open(address, "rb")

@@ -30,7 +30,7 @@ from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, odds_limit, solve, solve_repeated
-from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
+from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP
 from hushtable.privacy.mechanisms.tuple_perturbation import (
     KeptTuples,
     NextView,
@@ -43,6 +43,7 @@ from hushtable.privacy.mechanisms.tuple_perturbation import (
 )
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.values import check_epsilon
 from hushtable.query.answers.association_loss import uniform_loss
 from hushtable.schema import Schema
 from hushtable.schema.codes import written_tuples

@@ -21,10 +21,11 @@ from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.bounded_adversary import odds_limit
-from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.tuple_perturbation import RowReplacement
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import exp_bounds, log_upper
+from hushtable.privacy.values import check_epsilon
 from hushtable.query.answers.association_loss import uniform_loss
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.published import (

@@ -19,9 +19,10 @@ from hushtable.extras import needing
 from hushtable.methods import parameters
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
-from hushtable.privacy.guarantee import Guarantee, PureDP, Unit
+from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.unit import Unit
 
 with needing("science"):
     from scipy.optimize import isotonic_regression

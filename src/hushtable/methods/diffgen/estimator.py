@@ -274,7 +274,7 @@ class GeneralizedEstimator(CellsEstimator):
 
 
 def _laplace(rate: float) -> ErrorLaw:
-    """Return discrete Laplace noise of scale 1/rate as a table."""
+    """Return the distribution of discrete Laplace noise of scale 1/rate."""
     if rate < _LEAST_RATE:
         raise ReleaseError(
             f"this release has noise of rate {rate:g}; at least {_LEAST_RATE:g} is valid."

@@ -239,7 +239,7 @@ _EXTRA_ROWS = 60_000  # minimum number of particles of the last fit
 class LinkedRows:
     """Synthetic rows of one table."""
 
-    codes: dict[str, Integers]  # of its own columns and of those about its child tables
+    codes: dict[str, Integers]  # codes of its own columns and of the columns about its child tables
     parent: Integers  # index of each row's parent; empty for persons
 
     @property

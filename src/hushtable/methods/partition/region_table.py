@@ -355,7 +355,7 @@ LEVELS = 5
 CHOICES = Fraction(1, 2)
 """Share of a column's budget for its splits, if they are chosen."""
 
-_NO_LIMIT = 1 << 20  # one column has far fewer leaves
+_NO_LIMIT = 1 << 20  # more leaves than any column can have
 
 
 @dataclass(frozen=True)

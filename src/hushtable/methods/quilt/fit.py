@@ -127,7 +127,7 @@ class FitState:
     measurements: list[Measurement] = default(default_factory=list)
     rounds: list[SelectionRound] = default(default_factory=list)
     pair_prior: PairPriorWeight | None = None  # pair marginals of a prior, unless it was dropped
-    column_priors: list[PriorWeight | None] = default(default_factory=list)  # its one-way marginals
+    column_priors: list[PriorWeight | None] = default(default_factory=list)  # of one-way marginals
     prior_variance: float = math.inf  # latest estimate of its prior variance per row
     earlier: EarlierMeasurements | None = None  # measurements of earlier waves
 

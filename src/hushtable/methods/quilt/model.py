@@ -165,7 +165,7 @@ CONVERGED = 2e-4
 """Fitting stops when no table moves more than this share of the weight."""
 
 EXTRA_PARTICLES = 60_000
-"""Maximum number of particles in excess of the drawn rows (and at most two per row)."""
+"""Maximum number of particles beyond the number of drawn rows; there are at most two per row."""
 
 MAX_PARTICLES = 200_000
 """Maximum number of particles when rows are drawn."""

@@ -303,7 +303,7 @@ _SURE = 6.0  # standard deviations
 class MeasuredColumn:
     """A column that was measured."""
 
-    values: CountedDomain  # how it is counted
+    values: CountedDomain  # the values in which it is counted
     table: NoisyTable  # the noisy count of each value
     # Coarser tables that were measured for binning, with the cell of each value.
     cuts: Sequence[tuple[NoisyTable, Integers]] = ()

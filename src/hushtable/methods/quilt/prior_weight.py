@@ -55,7 +55,7 @@ With less, particles cannot follow a hundred tables of thousands of small cells.
 """
 
 FIRM_PART = 0.01
-"""A column with a firm prior gets budget as if it had this share of its values."""
+"""Budget of a column with a firm prior, as a share of that of a column without one."""
 
 _N_RAKINGS = 8
 _N_BISECTIONS = 50

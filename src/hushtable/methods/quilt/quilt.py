@@ -57,9 +57,10 @@ from hushtable.methods.quilt.prior_weight import EarlierMeasurements, PriorRows
 from hushtable.methods.quilt.serialize import settings_of, tables_of, warnings_of
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
-from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
+from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_values
 

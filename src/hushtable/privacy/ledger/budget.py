@@ -18,7 +18,8 @@ from typing import Any, Self
 from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.composition import certified_share, concentrated_implies
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share, is_gaussian
-from hushtable.privacy.guarantee import ApproxDP, PureDP, as_written, implied_rho
+from hushtable.privacy.guarantee import ApproxDP, PureDP, implied_rho
+from hushtable.privacy.values import as_written
 
 _MAX_BITS = 10_000  # of a sum's denominator; Python refuses to print more than about 14,000
 

@@ -41,7 +41,7 @@ from typing import Any, Self
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.files.html import html_list, html_table
 from hushtable.files.writing import replace_whole, write_failures_as
-from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
+from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import Budget, Loss
 from hushtable.privacy.ledger.records import (
@@ -59,6 +59,8 @@ from hushtable.privacy.ledger.records import (
 )
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.ledger.summary import RemainingBudget, left_of, summary
+from hushtable.privacy.unit import Neighbors, Unit
+from hushtable.privacy.values import as_written
 
 # Checks of arguments of ledger functions, before a file is opened or written.
 

@@ -108,7 +108,7 @@ class Entry:
     table: str | None = None  # digest of the table's schema
     same_people: str | None = None  # why the table is about the same people
     decision: Decision = UNSTATED
-    prior: Mapping[str, str] | None = None  # the prior it starts from; `public`: why it is public
+    prior: Mapping[str, str] | None = None  # its prior; `public`: why it is public
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
     released: str | None = None  # time when it was marked released

@@ -12,17 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from hushtable.errors import BudgetExceeded, CompositionError, LedgerError, ParameterError, Refused
 from hushtable.privacy.composition import is_concentrated
 from hushtable.privacy.gaussian_dp import is_gaussian
-from hushtable.privacy.guarantee import (
-    ApproxDP,
-    Guarantee,
-    Neighbors,
-    PureDP,
-    Unit,
-    as_written,
-    check_delta,
-    check_epsilon,
-    parse_guarantee,
-)
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, parse_guarantee
 from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
 from hushtable.privacy.ledger.records import (
     FORMAT,
@@ -38,7 +28,8 @@ from hushtable.privacy.ledger.records import (
     parse_table,
 )
 from hushtable.privacy.rational import plain_fraction
-from hushtable.privacy.values import MAX_DELTA, MAX_LOSS
+from hushtable.privacy.unit import Neighbors, Unit
+from hushtable.privacy.values import MAX_DELTA, MAX_LOSS, as_written, check_delta, check_epsilon
 
 # Fast parsing of guarantees in the form that a ledger writes.
 #
@@ -113,7 +104,7 @@ class LedgerState:
     """Result of replaying a ledger's records; writing and verifying share its rules."""
 
     allow_uncounted: bool = False
-    tables: dict[str, BoundTable] = field(default_factory=dict)  # tables it pays for, by digest
+    tables: dict[str, BoundTable] = field(default_factory=dict)  # tables that it pays for
     name: str = ""
     cap: Budget = field(default_factory=Budget)
     unit: Unit = field(default_factory=lambda: Unit(kind="row"))

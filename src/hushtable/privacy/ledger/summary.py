@@ -9,12 +9,12 @@ from typing import Any
 
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
-from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP
+from hushtable.privacy.guarantee import ApproxDP
 from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
 from hushtable.privacy.ledger.records import FORMAT, Entry
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.rational import bisect_exact
-from hushtable.privacy.values import rounded
+from hushtable.privacy.values import MAX_EPSILON, rounded
 
 ACCOUNTS = {
     "basic": {"epsilon": "epsilon", "delta": "delta"},

@@ -19,7 +19,7 @@ KeptShares = Mapping[tuple[str, str], float]
 """Share of the association that rows kept, by pair of columns."""
 
 KEPT_SETTING = "association_kept"
-_SAME = 0.98  # if all pairs kept at least this share, there is no note
+_SAME = 0.98  # no note is added if all pairs keep at least this share
 
 
 def as_plain(kept: KeptShares) -> list[dict[str, Any]]:
