@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from hushtable.errors import ParameterError
 
 LIBRARIES = {
-    "publish": ("duckdb", "ibis", "numba"),
+    "publish": ("duckdb", "ibis", "numba", "ruamel"),
     "science": ("scipy",),
     "eval": ("jinja2", "markupsafe", "scipy", "sklearn"),
     "files": ("fsspec", "openpyxl", "pyreadstat"),

@@ -145,10 +145,11 @@ def test_plan_and_check_say_what_refusing_means(run: Run, place: Path) -> None:
     assert any("The promise holds for tables whose rows all match" in said for said in left_out)
 
 
-def test_check_says_which_file_comes_first(run: Run, place: Path) -> None:
-    done = run("schema", "check", place / "data.csv", place / "schema.yaml")
-    assert done.code != 0
-    assert "seems to be the schema; give it first" in done.err.replace("\n", " ")
+def test_check_accepts_its_two_files_in_either_order(run: Run, place: Path) -> None:
+    (place / "data.csv").write_text(f"{HEADER}\n{ROW}\n")
+    files = (place / "data.csv", place / "schema.yaml")
+    one, two = run("schema", "check", *files), run("schema", "check", *files[::-1])
+    assert (one.code, one.out) == (two.code, two.out) == (0, two.out)
 
 
 @pytest.mark.parametrize("name", DATA | ROWS)
@@ -313,7 +314,7 @@ def test_ledgers_that_are_refused(run: Run, place: Path) -> None:
     assert done.code == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"caf\xe9,b\n1,2\n"])
+@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"caf\xe9\n"])
 def test_draft_refuses_files_that_are_not_tables(content: bytes, run: Run, place: Path) -> None:
     (place / "odd.csv").write_bytes(content)
     done = run("schema", "draft", place / "odd.csv", "-o", place / "new.yaml")

@@ -208,14 +208,16 @@ def test_draft_check_and_confirm(run: Run, files: Path) -> None:
     drafted = files / "draft.yaml"
     assert run("schema", "draft", files / "data.csv", "-o", drafted).code == 0
     assert run("schema", "draft", files / "data.csv", "-o", drafted).code == 2  # it exists now
+    assert run("schema", "draft", files / "data.csv", "-o", drafted, "--force").code == 0
     refused = run(
         "publish", "noisy-counts", files / "data.csv", drafted, "--out", files / "r", *OPTIONS
     )
     assert refused.code == 1
     assert "confirm" in refused.err
-    checked = run("schema", "check", drafted, files / "data.csv")
+    checked = run("schema", "check", files / "data.csv", drafted)
+    assert checked.code == 1
     assert "Not confirmed yet" in checked.out
-    assert run("schema", "check", files / "schema.yaml", files / "data.csv").code == 0
+    assert run("schema", "check", files / "data.csv", files / "schema.yaml").code == 0
     assert json.loads(run("schema", "spec").out) == Schema.model_json_schema()
 
 

@@ -13,7 +13,7 @@ from hushtable.drafting.codebooks import read_codebook
 from hushtable.engine import connect
 from hushtable.errors import ParameterError
 
-TABLE = pa.table({"sex": ["1", "2"] * 50, "age": [30, 41] * 50, "bmi": [20.5, 31.0] * 50})
+TABLE = pa.table({"sex": ["1", "2"] * 50, "age": [30, 41] * 50, "points": [20.5, 31.0] * 50})
 
 DDI = """<?xml version="1.0"?>
 <codeBook xmlns="ddi:codebook:2_5"><dataDscr>
@@ -21,7 +21,7 @@ DDI = """<?xml version="1.0"?>
   <catgry><catValu>2</catValu><labl>female</labl></catgry>
   <catgry missing="Y"><catValu>9</catValu></catgry></var>
  <var name="age"><valrng><range min="0" max="110"/></valrng></var>
- <var name="bmi2"><valrng><range min="10" max="60"/></valrng>
+ <var name="points2"><valrng><range min="10" max="60"/></valrng>
   <catgry missing="Y"><catValu>999</catValu><labl>refused</labl></catgry></var>
  <var name="comment"/>
 </dataDscr></codeBook>"""
@@ -39,7 +39,7 @@ name: other
 columns:
   sex: {type: categorical, values: ['1', '2']}
   age: {type: integer, low: 0, high: 110}
-  bmi: {type: number, low: 10, high: 60, step: 0.5, confirm: [low, high]}
+  points: {type: number, low: 10, high: 60, step: 0.5, confirm: [low, high]}
 """
 
 
@@ -60,11 +60,11 @@ def book(tmp_path):
 @pytest.mark.parametrize("kind", ["ddi", "frictionless", "csvw", "dictionary", "schema"])
 def test_domains_come_from_the_codebook_and_are_not_marked(book, kind):
     made = drafted(TABLE, codebook=[book(kind)])
-    sex, age, bmi = made.schema.columns.values()
+    sex, age, points = made.schema.columns.values()
     assert (sex.values, sex.confirm) == (("1", "2"), ())
     assert (age.type, age.low, age.high, age.confirm) == ("integer", 0, 110, ())
-    assert (bmi.low, bmi.high) == (20.5, 31.0)  # unconfirmed parts of it are not used
-    assert {"low", "high", "role"} <= set(bmi.confirm)
+    assert (points.low, points.high) == (20.5, 31.0)  # unconfirmed parts of it are not used
+    assert {"low", "high", "role"} <= set(points.confirm)
     if kind != "schema":  # it declares missing values itself
         assert (sex.missing, sex.outside, age.missing) == ("category", "missing", "category")
     assert "from c." in made.remarks["age"][0]
@@ -73,7 +73,7 @@ def test_domains_come_from_the_codebook_and_are_not_marked(book, kind):
 def test_rows_do_not_matter_to_what_a_codebook_says(book):
     """The same columns for any other rows: they do not depend on the data."""
     codebook = read_codebook(book("ddi"))
-    other = pa.table({"sex": ["7", ""], "age": [500, -3], "bmi": [1.0, 2.0]})
+    other = pa.table({"sex": ["7", ""], "age": [500, -3], "points": [1.0, 2.0]})
     one, two = (drafted(table, codebook=codebook).schema for table in (TABLE, other))
     for name in ("sex", "age"):
         assert one.columns[name] == two.columns[name]
@@ -123,4 +123,4 @@ def test_cells_that_a_codebook_does_not_list_never_count_as_its_first_value(book
 
 
 def test_special_codes_are_separate_from_a_range(book):
-    assert read_codebook(book("ddi")).columns["bmi2"]["special"] == {999: "refused"}
+    assert read_codebook(book("ddi")).columns["points2"]["special"] == {999: "refused"}

@@ -22,6 +22,7 @@ from hushtable.schema import Schema
 from seeds import shifted
 
 IDENTIFIER = {"role": "identifier", "confirm": ["role"]}
+LEFT_OUT = {"role": "left out", "confirm": ["role"]}
 
 
 def proposed(values: Any, **beside: Any) -> dict[str, Any]:
@@ -80,8 +81,8 @@ def test_other_types() -> None:
     days = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)] * 30
     day = proposed(days)
     assert (day["type"], day["low"], day["high"]) == ("date", "2024-01-01", "2024-01-02")
-    assert proposed([[1], [2]]) == IDENTIFIER
-    assert proposed(pa.nulls(3)) == IDENTIFIER
+    assert proposed([[1], [2]]) == LEFT_OUT
+    assert proposed(pa.nulls(3)) == LEFT_OUT
 
 
 def test_missing_becomes_a_category_and_its_words_are_found() -> None:
@@ -99,7 +100,7 @@ def test_infinities_and_nan() -> None:
     # An infinity cannot be a bound; it is clipped to one.
     column = proposed([1.5, math.inf, 2.5])
     assert (column["type"], column["low"], column["high"]) == ("number", 1.5, 2.5)
-    assert proposed([math.inf, math.inf]) == IDENTIFIER
+    assert proposed([math.inf, math.inf]) == LEFT_OUT
 
 
 def test_everything_from_the_data_must_be_confirmed() -> None:
@@ -193,7 +194,9 @@ def test_a_mark_is_one_line_that_can_be_deleted() -> None:
 
 CELLS = st.one_of(
     st.none(),
-    st.sampled_from(["F", "M", "x", "007", "1", "2", "2.5", "1e3", "-inf", "nan", *MISSING_WORDS]),
+    st.sampled_from(
+        ["F", "M", "0", "41", "x", "007", "1", "2", "2.5", "1e3", "-inf", "nan", *MISSING_WORDS]
+    ),
     st.integers(-3, 10**7).map(str),
     st.floats(-10, 10).map(str),
 )
@@ -212,12 +215,18 @@ def part_of(content: dict[str, Any]) -> dict[tuple[str, ...], Any]:
 def marked(schema: Schema) -> set[tuple[str, ...]]:
     marks = {("schema", part) for part in schema.confirm}
     marks |= {(name, part) for name, column in schema.columns.items() for part in column.confirm}
-    return marks
+    # The mark of a recognized column covers all of its parts.
+    covered = [name for name, part in marks if part == "recognized"]
+    parts = ("role", "type", "values", "ordered", "low", "high", "step", "missing", "outside")
+    return marks | {(name, part) for name in covered for part in parts}
 
 
 def drafted(rows: list[list[str | None]]) -> Schema | None:
     """Return the draft of a table of texts, or None if there is none."""
-    columns = {f"c{i}": pa.array([row[i] for row in rows], pa.string()) for i in range(N_COLUMNS)}
+    names = ("age", "sex", "c2")  # the first two can be recognized
+    columns = {
+        name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)
+    }
     try:
         return draft(pa.table(columns))
     except DataError:

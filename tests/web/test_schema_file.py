@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hushtable.drafting.schema_editor import SchemaFile, TaxonomyEditor
 from hushtable.errors import HushtableError, ParameterError, SchemaError
 from hushtable.schema import Schema
-from hushtable.web.schema_editor import SchemaFile, TaxonomyEditor
 
 TEXT = """\
 # The yearly survey; ask the methods group before changing it.

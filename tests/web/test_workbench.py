@@ -326,18 +326,21 @@ def test_nothing_is_confirmed_unseen(workbench: WorkbenchClient) -> None:
     schema = Schema.load(workbench.folder / "odd" / "schema.yaml")
     assert {"reading", "missing_values"} <= set(schema.confirm)
     text = html.unescape(workbench.get("/p/odd/schema").text)
-    assert "file format: <code>decimal = ,</code>" in text
-    assert "codes for missing values: <code>(an empty cell)</code>" in text
+    assert "missing: (empty); file: decimal ," in text
     assert "Internal note: not published: its 900 whole numbers all differ" in text
     assert "special" in schema.attributes["mood"].confirm
-    assert '<textarea name="special"' in text
-    workbench.post(
-        "/p/odd/schema/confirm", column="pay", part=["low"], reason="the public pay scale"
-    )
+    assert "integer 0 to 4; special: -9 = code -9" in text
+    assert '<textarea name="special"' in workbench.get("/p/odd/schema?edit=mood").text
+    workbench.post("/p/odd/schema/confirm", column="pay", reason="the public pay scale")
     assert '<option value="the public pay scale">' in workbench.get("/p/odd/schema").text
+    workbench.post("/p/odd/schema/confirm", column="mood", act="round")
+    assert Schema.load(workbench.folder / "odd" / "schema.yaml").attributes["mood"].confirm
+    refused = workbench.post("/p/odd/schema/confirm", column="mood", reason="")
+    assert "public source is missing" in problems(refused)[0]
+    workbench.post("/p/odd/schema/confirm", column="mood", act="leave", reason="not needed")
+    assert Schema.load(workbench.folder / "odd" / "schema.yaml").columns["mood"].role == "left out"
     workbench.confirm_all("odd")
-    text = workbench.get("/p/odd/schema").text
-    assert text.count("Everything is confirmed.") == 2  # above, and where the last one was
+    assert "Everything is confirmed." in workbench.get("/p/odd/schema").text
 
 
 def test_an_uninformative_release_is_announced_before_the_charge(project: WorkbenchClient) -> None:

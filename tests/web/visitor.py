@@ -58,9 +58,9 @@ class Visitor:
 
     def tick_all(self, form: str) -> None:
         """Tick every box of a form."""
-        boxes = json.dumps(f"{form} [name=part]")
+        boxes = json.dumps(f"{form} [name=column]")
         self.browser.value(
-            f"document.querySelector({json.dumps(form)}).querySelectorAll('[name=part]')"
+            f"document.querySelector({json.dumps(form)}).querySelectorAll('[name=column]')"
             ".forEach(box => { box.checked = true; })"
         )
         assert self.browser.value(f"document.querySelectorAll({boxes}).length")

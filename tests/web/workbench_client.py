@@ -64,13 +64,12 @@ class WorkbenchClient:
 
     def confirm_all(self, project: str) -> None:
         schema = Schema.load(self.folder / project / "schema.yaml")
-        for name, column in {"": schema, **schema.columns}.items():
-            if column.confirm:
-                answer = self.post(
-                    f"/p/{project}/schema/confirm", column=name, part=list(column.confirm),
-                    reason="question 4 of the public questionnaire",
-                )  # fmt: skip
-                assert not problems(answer)
+        names = [name for name, one in {"": schema, **schema.columns}.items() if one.confirm]
+        answer = self.post(
+            f"/p/{project}/schema/confirm", column=names,
+            reason="question 4 of the public questionnaire",
+        )  # fmt: skip
+        assert not problems(answer)
 
     def publish(self, project: str, name: str, /, **fields: Any) -> Any:
         page = self.get(f"/p/{project}/publish?name={name}").text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +16,10 @@ import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
 from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console, print_lines
-from hushtable.errors import ParameterError
+from hushtable.errors import HushtableError, ParameterError
 
 if TYPE_CHECKING:
+    from hushtable.drafting.schema_editor import SchemaFile
     from hushtable.schema.file_format import FileFormat
 
 schema_group = typer.Typer(
@@ -25,8 +28,10 @@ schema_group = typer.Typer(
 
 _DRAFT_HEADER = """\
 # Drafted from the private table, for the custodian only. The parts listed under 'confirm' were
-# taken from the data: check each against public knowledge, correct it, and delete the line. A
-# schema must contain public knowledge, not what occurs in the data: one row can change any part.
+# taken from the data, except 'recognized': such a column got a public domain by its name and
+# values. Check each part against public knowledge with 'hushtable schema review', or correct it
+# and delete the line. A schema must contain public knowledge, not what occurs in the data: one row
+# can change any part.
 # 'missing' and 'outside' set how empty cells and out-of-domain values are recorded: as missing
 # (category, missing), as the nearest bound (clip), or as a value of the list (other: the first
 # value, unless a line 'other: VALUE' names another).
@@ -50,9 +55,9 @@ def draft(  # noqa: PLR0917 - the options of a command
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Take domains from a public description: DDI .xml, data dictionary .csv, "
-            "Frictionless or CSVW .json, schema .yaml, release folder or COLUMN=HIERARCHY.csv. "
-            "Repeatable.",
+            help="Take domains from a public description: DDI .xml, data dictionary .csv or "
+            ".json, Frictionless or CSVW .json, schema .yaml, release folder or "
+            "COLUMN=HIERARCHY.csv. Repeatable.",
         ),
     ] = None,
     encoding: Annotated[
@@ -62,8 +67,12 @@ def draft(  # noqa: PLR0917 - the options of a command
         str | None, typer.Option(help="Delimiter of a text file; 'tab' for tabs.")
     ] = None,
     sheet: Annotated[
-        str | None, typer.Option(help="Sheet of an Excel workbook; default: the first.")
+        str | None, typer.Option(help="Sheet of an Excel workbook that has several.")
     ] = None,
+    dates: Annotated[
+        str | None, typer.Option(help="Order of the parts of dates, such as day-month-year.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     first_line_is_names: Annotated[
         bool,
         typer.Option(
@@ -76,9 +85,11 @@ def draft(  # noqa: PLR0917 - the options of a command
     """Propose a schema for a table; parts taken from the data are marked `confirm`."""
     from hushtable.drafting import drafted  # noqa: PLC0415 - slow to import
 
-    if out is not None and out.exists():
-        raise ParameterError(f"{str(out)!r} exists; choose another file or remove it.")
-    given = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet}
+    if out is not None and out.exists() and not force:
+        raise ParameterError(
+            f"{str(out)!r} exists; choose another file, or overwrite it with --force."
+        )
+    given = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet, "dates": dates}
     made = drafted(
         data,
         codebook=codebook or (),
@@ -97,6 +108,8 @@ def draft(  # noqa: PLR0917 - the options of a command
     from hushtable.files.writing import write_failures_as  # noqa: PLC0415 - one option
 
     with write_failures_as(ParameterError, f"cannot write {str(out)!r}"):
+        if force:
+            out.unlink(missing_ok=True)
         # A draft contains private information, so only the owner may read the file.
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -106,8 +119,8 @@ def draft(  # noqa: PLR0917 - the options of a command
         return
     print_lines(made.remarks.get("", ()))
     console.print(
-        f"Wrote {out}. Check every part listed under 'confirm' against public knowledge, correct "
-        "it and delete the mark; publish refuses the schema until then."
+        f"Wrote {out}. Next: hushtable schema review {out}. It asks about everything that was "
+        "taken from the data; publish refuses the schema until then."
     )
 
 
@@ -128,24 +141,154 @@ def _reading(given: dict[str, str | None]) -> FileFormat:
         ) from None
 
 
+@schema_group.command("review")
+def review(schema: SchemaPath) -> None:
+    """Confirm or correct a draft in the terminal, group by group."""
+    from hushtable.drafting.review import review_groups  # noqa: PLC0415 - slow to import
+    from hushtable.drafting.schema_editor import SchemaFile  # noqa: PLC0415
+
+    file, reason = SchemaFile(schema), ""
+    for title in [group.title for group in review_groups(ht.Schema.load(schema))]:
+        reason = _review_group(file, title, reason)
+    left = ht.Schema.load(schema).unconfirmed
+    if left:
+        console.print(f"Not confirmed yet: {', '.join(left)}.", soft_wrap=True)
+        raise typer.Exit(1)
+    console.print(f"Everything in {schema} is confirmed.")
+
+
+_ACTIONS = (
+    "[a]ccept, [r]ound bounds outward, [e]dit one column, [l]eave columns out, [s]kip, [q]uit"
+)
+
+
+def _review_group(file: SchemaFile, title: str, reason: str) -> str:
+    """Ask about one group until nothing of it is left; return the last reason."""
+    from hushtable.drafting import review as parts  # noqa: PLC0415 - slow to import
+
+    while True:
+        public = ht.Schema.load(file.path)
+        group = next((one for one in parts.review_groups(public) if one.title == title), None)
+        if group is None:
+            return reason
+        sources = {name: parts.source_of(file.remarks().get(name, [])) for name in group.columns}
+        console.print(f"\n{group.title[0].upper()}{group.title[1:]}", style="bold")
+        for name in group.columns:
+            said = f"  ({sources[name].partition(':')[0]})" if sources[name] else ""
+            shown = f"{name}: " if name else ""
+            console.print(f"  {shown}{parts.described(public, name)}{said}", soft_wrap=True)
+            for remark in file.remarks().get(name, []) if not sources[name] else ():
+                console.print(f"      {remark}", style="dim", soft_wrap=True)
+        action = typer.prompt(f"{group.question}\n{_ACTIONS}", default="a")[:1].lower()
+        try:
+            if action == "q":
+                raise typer.Exit(1)
+            if action == "s":
+                return reason
+            if action == "a":
+                reason = _accept(file, sources, reason)
+            elif action == "l":
+                chosen = _chosen(group.columns)
+                file.set_all({name: {"role": "left out"} for name in chosen})
+                file.confirm_all(dict.fromkeys(chosen, "left out by decision"))
+            elif action == "e":
+                (name,) = _chosen(group.columns, most=1)
+                file.set(name, parts.fields_of(typer.prompt("Bounds LOW HIGH, or values A, B, C")))
+            elif action == "r":
+                rounded = {n: parts.rounded_outward(public.columns.get(n)) for n in group.columns}
+                file.set_all({name: fields for name, fields in rounded.items() if fields})
+        except HushtableError as error:
+            print_lines(error.problems)
+
+
+def _accept(file: SchemaFile, sources: dict[str, str], reason: str) -> str:
+    """Confirm columns with the reason that a person gives, or with the sources of the catalog."""
+    if all(sources.values()):
+        own = typer.prompt(
+            "Public source (Enter: those of the catalog)", default="", show_default=False
+        )
+        file.confirm_all({name: own or source for name, source in sources.items()})
+        return reason
+    asked = "Public source: how is this known without the table?"
+    said = str(typer.prompt(asked, default=reason or None))
+    file.confirm_all({name or None: said for name in sources})
+    return said
+
+
+def _chosen(columns: Sequence[str], *, most: int | None = None) -> list[str]:
+    """Ask for names of columns; patterns such as income* are allowed."""
+    if most == 1 == len(columns):
+        return list(columns)
+    given = typer.prompt("Which columns? Names or patterns, separated by commas")
+    found = matching(columns, given.split(","))
+    if len(found) > (most or len(found)):
+        raise ParameterError("more than one column was given; give one.")
+    return found
+
+
+def matching(columns: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return the columns that match names or patterns; raise an error if one matches none."""
+    wanted = [pattern.strip() for pattern in given if pattern.strip()]
+    unknown = [one for one in wanted if not fnmatch.filter(columns, one) and one not in columns]
+    if unknown or not wanted:
+        named = ", ".join(map(repr, unknown)) or "nothing"
+        raise ParameterError(f"{named} is none of the columns to confirm: {', '.join(columns)}.")
+    return [
+        name
+        for name in columns
+        if name in wanted or any(fnmatch.fnmatchcase(name, p) for p in wanted)
+    ]
+
+
+@schema_group.command("confirm")
+def confirm(
+    schema: SchemaPath,
+    because: Annotated[
+        str,
+        typer.Option(metavar="REASON", help="How this is known without the table; recorded."),
+    ],
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Columns to confirm; patterns such as 'income*'."),
+    ] = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="Confirm the unit, words for missing values and format.")
+    ] = False,
+) -> None:
+    """Confirm columns of a draft as public, with one reason; for scripts."""
+    from hushtable.drafting.schema_editor import SchemaFile  # noqa: PLC0415 - slow to import
+
+    public = ht.Schema.load(schema)
+    left = [name for name, column in public.columns.items() if column.confirm]
+    chosen: list[str | None] = [*matching(left, columns.split(","))] if columns else []
+    if table and public.confirm:
+        chosen.append(None)
+    if not chosen:
+        raise ParameterError("nothing to confirm; give --columns, --table, or both.")
+    SchemaFile(schema).confirm_all(dict.fromkeys(chosen, because))
+    console.print(f"Confirmed {len(chosen)}; {len(ht.Schema.load(schema).unconfirmed)} left.")
+
+
 @schema_group.command("check")
-def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
+def check(data: DataPath, schema: SchemaPath, as_json: AsJson = False) -> None:
     """Count out-of-domain values of a table and show how they are handled (custodian only)."""
     from hushtable.drafting.schema_check import out_of_domain  # noqa: PLC0415
     from hushtable.engine.output_guard import silenced  # noqa: PLC0415 - keeps other commands quick
 
     if data.endswith((".yaml", ".yml")) and schema.suffix not in (".yaml", ".yml"):
-        raise ParameterError(
-            f"{data!r} seems to be the schema; give it first: hushtable schema check SCHEMA DATA."
-        )
+        data, schema = str(schema), Path(data)  # either order is accepted
     public = ht.Schema.load(schema)
     found = silenced(lambda: out_of_domain(data, public))()
     unconfirmed = list(public.unconfirmed)
+    hidden = {
+        name: one.role for name, one in public.columns.items() if name not in public.attributes
+    }
     if as_json:
         print_json(
             {
                 "misfits": [dataclasses.asdict(misfit) for misfit in found],
                 "unconfirmed": unconfirmed,
+                "not_published": hidden,
                 "conditions": list(public.conditions),
             }
         )
@@ -154,11 +297,17 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
         if found:
             console.print(_FOR_THE_CUSTODIAN, soft_wrap=True)
         print_lines(public.conditions)
+        if not found:
+            console.print(f"All values of the {len(public.attributes)} published columns fit.")
+        if hidden:
+            listed = ", ".join(f"{name} ({role})" for name, role in hidden.items())
+            console.print(f"Not published: {listed}.", soft_wrap=True)
         if unconfirmed:
-            console.print(f"Not confirmed yet: {', '.join(unconfirmed)}.")
-        if not found and not unconfirmed:
-            console.print("The table fits its schema.")
-    if any(misfit.refused for misfit in found):
+            console.print(
+                f"Not confirmed yet: {', '.join(unconfirmed)}. Run hushtable schema review "
+                f"{schema}.", soft_wrap=True,
+            )  # fmt: skip
+    if unconfirmed or any(misfit.refused for misfit in found):
         raise typer.Exit(1)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import ParseError
 
+from hushtable.drafting.columns import coded_words
 from hushtable.errors import HushtableError, InvalidInput, ParameterError
 from hushtable.schema import Schema
 from hushtable.schema.taxonomy import Taxonomy
@@ -26,11 +27,20 @@ Content = dict[str, Any]
 
 
 MISSING = {"missing": "category"}
+EMPTY: Mapping[Any, Any] = {}
 
 
-def listed(values: Sequence[Any], *, ordered: bool = False) -> Content:
-    """Return the schema content for a list of values."""
+def _one_line(text: Any) -> str:
+    return " ".join(str(text).split())
+
+
+def listed(
+    values: Sequence[Any], *, ordered: bool = False, labels: Mapping[Any, Any] = EMPTY
+) -> Content:
+    """Return the schema content for a list of values, and possibly labels."""
     content: Content = {"type": "categorical", "values": list(dict.fromkeys(map(str, values)))}
+    if named := {str(value): _one_line(label) for value, label in labels.items() if label}:
+        content["labels"] = named
     if ordered:
         content["ordered"] = True
     return content | MISSING
@@ -82,29 +92,37 @@ def read_ddi(file: Path) -> dict[str, Content]:
     found = {}
     for variable in root.iterfind(".//{*}var"):
         name, content = variable.get("name"), _variable(variable)
-        if name and content is not None:
-            found[name] = content
+        if name:
+            found[name] = _labeled(content, _ddi_label(variable))
     return found
 
 
+def _labeled(content: Content | None, label: Any) -> Content:
+    """Add the label of a column; without a domain, the label is the whole content."""
+    text = _one_line(label or "")
+    return {**(content or {}), **({"label": text} if text else {})}
+
+
 def _variable(variable: ElementTree.Element) -> Content | None:
-    values, codes = [], dict[int, str]()
+    values, codes = dict[str, str](), dict[int, str]()
     for category in variable.iterfind("{*}catgry"):
         value = "".join(category.findall("{*}catValu")[0].itertext()).strip()
+        label = _ddi_label(category)
         if category.get("missing", "").upper() not in {"Y", "YES", "TRUE"}:
-            values.append(value)
+            values[value] = label
         elif _WHOLE.fullmatch(value):
-            label = "".join(
-                text for part in category.iterfind("{*}labl") for text in part.itertext()
-            )
-            codes[int(value)] = label.strip() or f"code {value}"
+            codes[int(value)] = label or f"code {value}"
     if values:
-        return listed(values, ordered=variable.get("nature") == "ordinal")
+        return listed([*values], ordered=variable.get("nature") == "ordinal", labels=values)
     for bounds in variable.iterfind("{*}valrng/{*}range"):
         low, high = bounds.get("min"), bounds.get("max")
         if low is not None and high is not None:
             return _with_codes(between(low, high), codes)
     return None
+
+
+def _ddi_label(element: ElementTree.Element) -> str:
+    return _one_line("".join(t for part in element.iterfind("{*}labl") for t in part.itertext()))
 
 
 def _with_codes(content: Content | None, codes: dict[int, str]) -> Content | None:
@@ -121,10 +139,9 @@ def _with_codes(content: Content | None, codes: dict[int, str]) -> Content | Non
 def read_descriptor(described: Mapping[str, Any]) -> dict[str, Content]:
     """Return the schema content of each field that is boolean or has values or a range."""
     found = {}
-    for field in _fields(described):
-        content = _field(field)
-        if field["name"] and content is not None:
-            found[field["name"]] = content
+    for one in _fields(described):
+        if one["name"]:
+            found[one["name"]] = _labeled(_field(one), one["label"])
     return found
 
 
@@ -139,6 +156,7 @@ def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for field in described.get("fields", []):
         yield {
             "name": field.get("name", ""), "type": field.get("type", ""),
+            "label": field.get("title") or field.get("description"),
             "constraints": field.get("constraints") or {},
             "categories": field.get("categories") or [],
         }  # fmt: skip
@@ -153,6 +171,7 @@ def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         plain = "|" in pattern and not any(sign in pattern for sign in "[]()*+?.\\^$")
         yield {
             "name": column.get("name") or title, "type": kind.get("base", ""),
+            "label": column.get("dc:description") or (title if column.get("name") else ""),
             "constraints": {"minimum": low, "maximum": high},
             "categories": pattern.split("|") if plain else [],
         }  # fmt: skip
@@ -160,11 +179,10 @@ def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _field(field: Mapping[str, Any]) -> Content | None:
     limits = field["constraints"]
-    values = limits.get("enum") or [
-        item.get("value") if isinstance(item, Mapping) else item for item in field["categories"]
-    ]
+    items = [item for item in field["categories"] if isinstance(item, Mapping)]
+    values = limits.get("enum") or [item["value"] for item in items] or field["categories"]
     if values:
-        return listed(values)
+        return listed(values, labels={item["value"]: item.get("label") for item in items})
     if field["type"] == "boolean":
         return {"type": "boolean", **MISSING}
     if limits.get("minimum") is None or limits.get("maximum") is None:
@@ -173,17 +191,69 @@ def _field(field: Mapping[str, Any]) -> Content | None:
     return between(limits["minimum"], limits["maximum"], step)
 
 
+# Data dictionaries in JSON: columns by name, with a description and values.
+
+_DESCRIPTIONS = ("description", "label", "title", "question")
+
+
+def read_json_dictionary(described: Mapping[str, Any]) -> dict[str, Content]:
+    """Return the content of each column: ``{"AGE": {"description": ..., "values": {...}}}``.
+
+    `values` is a list, or an object with labels by value. With the keys ``min`` and ``max``, other
+    values are special values, except a 0 just below the range, which belongs to it.
+    """
+    found = {}
+    for name, about in described.items():
+        if isinstance(about, Mapping):
+            label = next((about[key] for key in _DESCRIPTIONS if about.get(key)), "")
+            found[name] = _labeled(_json_column(about.get("values")), label)
+    return found
+
+
+def _json_column(values: Any) -> Content | None:
+    if isinstance(values, list) and values:
+        return listed(values)
+    if not isinstance(values, Mapping):
+        return None
+    codes = {key: label for key, label in values.items() if key not in ("min", "max")}
+    if not {"min", "max"} <= values.keys():
+        return listed([*codes], labels=codes) if codes else None
+    low, labels = values["min"], dict[str, str]()
+    if low == 1 and "0" in codes:
+        low, labels["0"] = 0, _one_line(codes.pop("0"))
+    content = between(low, values["max"])
+    return None if content is None else _with_words(content, codes, labels)
+
+
+def _with_words(content: Content, codes: Mapping[str, Any], labels: dict[str, str]) -> Content:
+    """Add codes and words next to a range as special values."""
+    words = [key for key in codes if not _WHOLE.fullmatch(key)]
+    special = {int(key): _one_line(codes[key]) for key in codes if key not in words}
+    lowest = min([content["low"], *special])
+    special = dict(sorted((special | coded_words(words, lowest)).items()))
+    labels |= {word: _one_line(codes[word]) for word in words if codes[word]}
+    more = {"special": special} if special else {}
+    return {**content, **more, **({"labels": labels} if labels else {})}
+
+
 # Data dictionaries in CSV: one line per column, as agencies publish them.
 
 _HEADINGS: Mapping[str, Sequence[str]] = {
-    "name": ("name", "variable", "column", "field", "variable name", "column name", "field name"),
-    "values": ("values", "codes", "categories", "levels", "allowed values", "value labels"),
-    "low": ("low", "min", "minimum", "lower"),
-    "high": ("high", "max", "maximum", "upper"),
+    "name": (
+        "name", "variable", "column", "field", "variable name", "column name", "field name",
+        "variable / field name",
+    ),
+    "label": ("label", "description", "title", "question", "field label"),
+    "values": (
+        "values", "codes", "categories", "levels", "allowed values", "value labels",
+        "choices, calculations, or slider labels",
+    ),
+    "low": ("low", "min", "minimum", "lower", "text validation min"),
+    "high": ("high", "max", "maximum", "upper", "text validation max"),
     "step": ("step", "precision"),
     "range": ("range",),
     "role": ("role",),
-}
+}  # fmt: skip
 _RANGE = re.compile(r"\s*(-?[0-9.]+)\s*(?:-|to|\.\.|–)\s*(-?[0-9.]+)\s*", re.IGNORECASE)
 
 
@@ -199,9 +269,8 @@ def read_dictionary(file: Path) -> dict[str, Content]:
     places, found = _places(first), {}
     for line in lines:
         said = {key: line[place].strip() for key, place in places.items() if place < len(line)}
-        content = _content(said)
-        if said.get("name") and content is not None:
-            found[said["name"]] = content
+        if said.get("name"):
+            found[said["name"]] = _labeled(_content(said), said.get("label"))
     return found
 
 
@@ -233,25 +302,28 @@ def _content(said: Mapping[str, str]) -> Content | None:
         if spread := _RANGE.fullmatch(values):
             content = between(spread[1], spread[2], said.get("step"))
         else:
-            content = listed(_values(values))
+            labels = _values(values)
+            content = listed([*labels], labels=labels)
     if content is not None and said.get("role", "").lower() == "target":
         content["role"] = "target"
     return content
 
 
-def _values(text: str) -> list[str]:
-    """Split a list of values, with labels or without.
+def _values(text: str) -> dict[str, str]:
+    """Split a list of values, and return their labels, empty without any.
 
     Examples
     --------
-    >>> _values("1=male; 2=female"), _values("F|M|other"), _values("a, b")
-    (['1', '2'], ['F', 'M', 'other'], ['a', 'b'])
+    >>> _values("1=male; 2=female"), _values("1, male | 2, female"), _values("F|M")
+    ({'1': 'male', '2': 'female'}, {'1': 'male', '2': 'female'}, {'F': '', 'M': ''})
     """
     sign = next((sign for sign in ("|", ";", "\n", ",") if sign in text), ",")
     parts = [part.strip() for part in text.split(sign) if part.strip()]
-    if all(re.match(r"[^=:\s]+\s*[=:]\s*\S", part) for part in parts):
-        parts = [re.split(r"\s*[=:]", part, maxsplit=1)[0] for part in parts]
-    return parts
+    for mark in "=:,":
+        pairs = [re.fullmatch(rf"([^{mark}\s]+)\s*{mark}\s*(\S.*)", part) for part in parts]
+        if all(pairs):
+            return {pair[1]: pair[2] for pair in pairs if pair}
+    return dict.fromkeys(parts, "")
 
 
 @dataclass(frozen=True)
@@ -260,6 +332,7 @@ class Codebook:
 
     columns: Mapping[str, Content]  # schema content of each column
     sources: Mapping[str, str]  # name of the file that describes each column
+    labels: Mapping[str, str]  # also of columns without a domain
 
 
 def read_codebook(*given: str | Path) -> Codebook:
@@ -268,9 +341,9 @@ def read_codebook(*given: str | Path) -> Codebook:
     Parameters
     ----------
     *given : str or path
-        DDI codebook (``.xml``), data dictionary (``.csv``), Frictionless or CSVW description
-        (``.json``), schema (``.yaml``), release folder, or ARX hierarchy of one column
-        (``COLUMN=FILE.csv``).
+        DDI codebook (``.xml``), data dictionary (``.csv`` or ``.json``, REDCap too), Frictionless
+        or CSVW description (``.json``), schema (``.yaml``), release folder, or ARX hierarchy of
+        one column (``COLUMN=FILE.csv``).
     """
     columns: dict[str, Content] = {}
     sources: dict[str, str] = {}
@@ -289,7 +362,9 @@ def read_codebook(*given: str | Path) -> Codebook:
         columns |= found
         sources |= dict.fromkeys(found, Path(one).name)
     ParameterError.raise_if_any(problems)
-    return Codebook(columns, sources)
+    labels = {name: content["label"] for name, content in columns.items() if "label" in content}
+    described = {name: column for name, column in columns.items() if column.keys() - {"label"}}
+    return Codebook(described, sources, labels)
 
 
 def _read(given: str) -> dict[str, Content]:
@@ -313,13 +388,15 @@ def _read(given: str) -> dict[str, Content]:
         if ending == ".xml":
             found = read_ddi(path)
         elif ending == ".json":
-            found = read_descriptor(json.loads(path.read_text(encoding="utf-8")))
+            content = json.loads(path.read_text(encoding="utf-8"))
+            found = read_descriptor(content) or read_json_dictionary(content)
         elif ending in (".csv", ".tsv") and is_dictionary(path):
             found = read_dictionary(path)
         else:
             raise InvalidInput(
                 f"{given!r} is not a codebook: give a DDI .xml, a .csv with a column 'name', a "
-                "Frictionless or CSVW .json, a schema .yaml, a release, or COLUMN=HIERARCHY.csv."
+                "Frictionless, CSVW or dictionary .json, a schema .yaml, a release, or "
+                "COLUMN=HIERARCHY.csv."
             )
     except OSError as error:
         raise InvalidInput(f"cannot read {given!r}: {error.strerror or 'no such file'}.") from None
@@ -327,7 +404,7 @@ def _read(given: str) -> dict[str, Content]:
         if isinstance(error, HushtableError):
             raise
         raise InvalidInput(f"{given!r} cannot be read as a codebook.") from None
-    if not found:
+    if not any(content.keys() - {"label"} for content in found.values()):
         raise InvalidInput(f"{given!r} has no values or range of any column.")
     return found
 

@@ -13,26 +13,30 @@ from typing import Any
 
 import numpy as np
 
+from hushtable.drafting.catalog import recognize
 from hushtable.drafting.profile import (
+    ANY_NUMBER,
     FEW_ROWS,
     NumberRead,
     Profile,
     are_addresses,
     as_number,
-    day_format,
+    day_formats,
     days_of,
     few_that_are_no_numbers,
     has_leading_zero,
     is_free_text,
     is_nan_text,
     with_a_sign,
-    with_decimal_commas,
-    with_marks_of_thousands,
 )
 from hushtable.engine.encode import steps_of
+from hushtable.engine.sources.header import AS_FOUND
+from hushtable.engine.sources.spelling import rewrite
 from hushtable.engine.sources.whole_files import Labels
 from hushtable.schema import MAX_COLUMN_SIZE
 from hushtable.schema.calendar import SHORT, Date, Timestamp, read_clock, read_time
+from hushtable.schema.column import LEFT_OUT, RECOGNIZED
+from hushtable.schema.file_format import FileFormat
 from hushtable.schema.numeric import Duration
 
 # Proposal of a draft for one column.
@@ -48,13 +52,32 @@ class Proposal:
     content: dict[str, Any]  # the column in the schema
     remarks: list[str] = field(default_factory=list)  # for the custodian, taken from the data
     by_label: bool = False  # whether values are replaced by their labels in the file
-    decimal_comma: bool = False
     public: bool = False  # whether nothing was taken from the data
+    recognized: bool = False  # whether the domain is one of the catalog
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the column is published."""
+        return "type" in self.content
+
+    @property
+    def marks(self) -> list[str]:
+        """The parts that a person must confirm."""
+        if self.public:
+            return []
+        if self.recognized:
+            return [RECOGNIZED, *(part for part in ("role", "special") if part in self.content)]
+        return list(dict.fromkeys(["role", *(part for part in self.content if part != "label")]))
 
 
 def identifier(why: str) -> Proposal:
-    """Return the proposal not to publish a column, with the reason."""
+    """Return the proposal not to publish a column that identifies persons, with the reason."""
     return Proposal({"role": "identifier"}, [f"not published: {why}."])
+
+
+def left_out(why: str) -> Proposal:
+    """Return the proposal to leave a column out, with the reason."""
+    return Proposal({"role": LEFT_OUT}, [f"not published: {why}."])
 
 
 # Proposals for columns of dates, timestamps, times of day and durations.
@@ -63,7 +86,7 @@ _MOST_PERIODS = 1000  # approximate maximum number of calendar steps proposed
 _IN_UTC = re.compile(r"[+]00(:00)?$")  # text of a timestamp that was stored with a time zone
 
 
-def propose_calendar(profile: Profile) -> Proposal | None:
+def propose_calendar(profile: Profile, order: str = "iso") -> Proposal | None:
     """Return the proposal for a column of dates, timestamps, times or durations, else None."""
     if profile.family not in ("text", "moment"):
         return None
@@ -72,31 +95,22 @@ def propose_calendar(profile: Profile) -> Proposal | None:
         return None
     if profile.family == "moment":
         texts = [_IN_UTC.sub("", text) for text in texts]
-    return _days(profile, texts) or _timestamps(texts) or _clocks(texts) or _durations(texts)
+    return _days(profile, texts, order) or _timestamps(texts) or _clocks(texts) or _durations(texts)
 
 
-def _days(profile: Profile, texts: list[str]) -> Proposal | None:
+def _days(profile: Profile, texts: list[str], order: str) -> Proposal | None:
     days = [text.removesuffix(" 00:00:00") for text in texts]
-    spelling = day_format(days)
-    if spelling is None:
+    formats = day_formats(days)
+    if not formats or len(days) == 1:  # a constant has no bounds
         return None
-    if spelling == "%Y-%m-%d":
-        if len(days) == 1:  # a constant has no bounds
-            return None
-        ordered = sorted(days_of(days, spelling))
-        bounds = {"low": ordered[0].isoformat(), "high": ordered[-1].isoformat()}
-        return Proposal(
-            {"type": "date", **bounds, "step": "day"}, ["dates; consider a coarser step."]
+    if order not in formats and formats != ["iso"]:
+        return left_out(
+            f"its dates are in the order {formats[0]}, but those of other columns in the order "
+            f"{order}; write them as 2024-12-31"
         )
-    to_publish = "to publish them as dates, write them as 2024-12-31 and set type: date"
-    if len(days) <= MOST_LISTED and not profile.is_dense:
-        values = sorted(days, key=lambda text: days_of([text], spelling))
-        remark = f"dates in the format {spelling}, kept as text; {to_publish}."
-        return Proposal({"type": "categorical", "values": values}, [remark])
-    return identifier(
-        f"{len(days):,} distinct dates in the format {spelling}; {to_publish}, or convert them to "
-        "years or months"
-    )
+    ordered = sorted(days_of(days, order if order in formats else "iso"))
+    bounds = {"low": ordered[0].isoformat(), "high": ordered[-1].isoformat()}
+    return Proposal({"type": "date", **bounds, "step": "day"}, ["dates; consider a coarser step."])
 
 
 def _timestamps(texts: list[str]) -> Proposal | None:
@@ -222,25 +236,39 @@ _OF_A_THING = re.compile(
 )
 
 
-def propose(profile: Profile) -> Proposal:
-    """Return the proposal for one column."""
-    if profile.family == "other":
-        return identifier("its type is not supported; convert it first")
-    if not profile.n_values:
-        return identifier("it has no values")
-    if not profile.complete:
-        return identifier(f"it has more than {len(profile.values):,} distinct values")
+def propose(profile: Profile, layout: FileFormat = AS_FOUND) -> Proposal:
+    """Return the proposal for one column of a file with a layout."""
+    for why, is_so in (
+        ("its type is not supported; convert it first", profile.family == "other"),
+        ("it has no values", not profile.n_values),
+        (f"it has more than {len(profile.values):,} distinct values", not profile.complete),
+    ):
+        if is_so:
+            return left_out(why)
     if personal := _personal(profile):
         return identifier(personal)
     if profile.family == "boolean" or _are_truths(profile):
         found = Proposal({"type": "boolean"})
     else:
-        found = _number(profile) or propose_calendar(profile) or _listed(profile)
-    if found.content.get("role") == "identifier":
+        plain = _plain(profile, layout)
+        found = _number(plain) or propose_calendar(profile, layout.dates) or _listed(profile)
+        if (known := recognize(plain, found.content, layout.dates)) is not None:
+            content, said = known
+            return Proposal(
+                content, [said, *found.remarks[: "special" in content]], recognized=True
+            )
+    if not found.is_published:
         return found
     if len(profile.values) == 1 and not profile.n_missing:
         found.remarks.append("constant in all rows; it can be left out.")
     return with_rules(found, profile)
+
+
+def _plain(profile: Profile, layout: FileFormat) -> Profile:
+    """Return a column with texts of numbers as the engines read them."""
+    if profile.family != "text" or (layout.decimal, layout.thousands) == (".", ""):
+        return profile
+    return replace(profile, values=[rewrite(v, ANY_NUMBER, layout) for v in profile.values])
 
 
 def with_rules(found: Proposal, profile: Profile) -> Proposal:
@@ -290,21 +318,30 @@ def _is_named_so(profile: Profile) -> bool:
 
 
 def _number(profile: Profile) -> Proposal | None:
-    """Return the proposal for a column of numbers, or None if some values are not numbers."""
+    """Return the proposal for a column of numbers, or None if some values are not numbers.
+
+    A few words next to many numbers, such as N for "not applicable", become special values.
+    """
     values = profile.values
     if profile.family not in ("text", "number") or has_leading_zero(values):
         return None
-    commas = profile.family == "text" and with_decimal_commas(values)
-    read = [as_number(value.replace(",", ".") if commas else value) for value in values]
+    words = few_that_are_no_numbers(values)
+    words = [word for word in words if not is_nan_text(word)]
+    read = [as_number(value) for value in values]
     if any(
-        number is None and not is_nan_text(value)
+        number is None and not is_nan_text(value) and value not in words
         for number, value in zip(read, values, strict=True)
     ):
         return None
     finite = [number for number in read if number is not None and math.isfinite(number.real)]
     if not finite:
-        return identifier("it has no finite number to propose bounds from")
-    remarks = ["its numbers use a decimal comma; see reading."] if commas else []
+        return left_out("it has no finite number to propose bounds from")
+    remarks = []
+    if words:
+        remarks.append(
+            f"numbers except {', '.join(map(repr, words))}, proposed as special values; name their "
+            "meaning under labels."
+        )
     content = None
     if all(number.whole is not None for number in finite):
         if profile.all_differ and profile.n_values >= _MANY_ROWS:
@@ -312,7 +349,22 @@ def _number(profile: Profile) -> Proposal | None:
                 f"its {profile.n_values:,} whole numbers all differ, like row numbers"
             )
         content = _whole(profile, read, remarks)
-    return Proposal(content or _grid(finite), remarks, decimal_comma=commas)
+    content = content or _grid(finite)
+    if words:
+        content["special"] = content.get("special", {}) | coded_words(words, content["low"])
+    return Proposal(content, remarks)
+
+
+def coded_words(words: Sequence[str], low: float) -> dict[int, str]:
+    """Return an unused number below the low bound for each word.
+
+    Examples
+    --------
+    >>> coded_words(["N", "refused"], 0), coded_words(["N"], -9000)
+    ({-1: 'N', -2: 'refused'}, {-9001: 'N'})
+    """
+    first = min(-1, math.floor(low) - 1)
+    return {first - place: word for place, word in enumerate(words)}
 
 
 def _whole(
@@ -375,16 +427,6 @@ def _listed(profile: Profile) -> Proposal:
     found = _list(profile, values)
     if has_leading_zero(values) and "values" in found.content:
         found.remarks.append("codes with leading zeros, kept as text; keep the quotes.")
-    if with_marks_of_thousands(values):
-        found.remarks.append(
-            "Are these numbers with thousands separators? Remove the separators. If the commas are "
-            "decimal commas, set reading: {decimal: ','} and type: number."
-        )
-    if words := few_that_are_no_numbers(values):
-        found.remarks.append(
-            f"numbers except {', '.join(map(repr, words))}; to publish numbers, list these words "
-            "under missing_values and set type: number or integer."
-        )
     if with_a_sign(values):
         found.remarks.append(
             "numbers with a percent or currency sign; remove the sign to publish numbers."
@@ -394,17 +436,47 @@ def _listed(profile: Profile) -> Proposal:
 
 def _list(profile: Profile, values: list[str]) -> Proposal:
     if is_free_text(values) and len(values) > FEW_ROWS:
-        return identifier(f"free text: {len(values):,} distinct texts of several words")
+        return left_out(f"free text: {len(values):,} distinct texts of several words")
     if profile.is_dense:
         return identifier(f"its {profile.n_values:,} values all differ")
     if len(values) > MOST_LISTED:
         often = profile.n_values / len(values)
         times = f"each about {often:.3g} times" if often >= _OFTEN else "most of them unique"
-        return identifier(
+        return left_out(
             f"{len(values):,} distinct texts, {times}; to publish it, list the public "
             "values, or make it coarser"
         )
-    return Proposal({"type": "categorical", "values": sorted(values)})
+    ordered = sorted(values, key=natural)
+    is_scale = all(map(_INTERVAL.fullmatch, values)) and not has_leading_zero(values)
+    if len(values) > 2 and is_scale:
+        return Proposal(
+            {"type": "categorical", "values": ordered, "ordered": True},
+            ["ranges of numbers, proposed as ordered."],
+        )
+    return Proposal({"type": "categorical", "values": ordered})
+
+
+_INTERVAL = re.compile(
+    r"\W*(under|below|over|above|up to|less than|more than|at least)? *[$€£]?[0-9][0-9.,]*"
+    r"( *(-|–|to|<|and|or) *(more|less|over|under|above|older|younger|[$€£]?[0-9][0-9.,]*)| *\+)?"
+    r"[ a-z%)\]]*",
+    re.IGNORECASE,
+)
+_DIGITS = re.compile("([0-9]+)")
+
+
+def natural(text: str) -> tuple[Any, ...]:
+    """Return a sort key by which the numbers in texts are compared as numbers.
+
+    Examples
+    --------
+    >>> sorted(["10", "2", "b1", "a10", "a9", "<5"], key=natural)
+    ['<5', '2', '10', 'a9', 'a10', 'b1']
+    """
+    below = 0 if re.match(r" *(<|≤|under|below|up to|less)", text, re.IGNORECASE) else 1
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part)
+             for part in _DIGITS.split(text) if part]  # fmt: skip
+    return below, parts, text
 
 
 # Proposals for columns whose values have labels in a Stata or SPSS file.

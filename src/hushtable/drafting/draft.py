@@ -24,16 +24,24 @@ from hushtable.drafting.profile import (
     MISSING_WORDS,
     Profile,
     as_number,
-    day_format,
+    day_formats,
     days_of,
+    few_that_are_no_numbers,
+    number_spelling,
     profiles,
 )
 from hushtable.engine import open_table
 from hushtable.engine.output_guard import silenced
-from hushtable.engine.sources.header import Data, is_address
+from hushtable.engine.sources.header import (
+    TEXT_ENDINGS,
+    Data,
+    detected_encoding,
+    is_address,
+    unpacked,
+)
 from hushtable.engine.sources.urls import name_at
-from hushtable.engine.sources.whole_files import Labels
-from hushtable.errors import DataError
+from hushtable.engine.sources.whole_files import Labels, sheets_of
+from hushtable.errors import DataError, ParameterError
 from hushtable.schema import Schema
 from hushtable.schema.file_format import FileFormat, proposed_names
 
@@ -78,9 +86,9 @@ def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
     """Yield the name of each column that seems to be an age on a date column, with a remark."""
     days: dict[str, tuple[Integers, Integers]] = {}
     for profile in profiles:
-        spelling = day_format(profile.values)
-        if profile.codes is not None and spelling is not None and len(profile.values) > 10:
-            years = [day.year for day in days_of(profile.values, spelling)]
+        orders = day_formats(profile.values)
+        if profile.codes is not None and orders and len(profile.values) > 10:
+            years = [day.year for day in days_of(profile.values, orders[0])]
             days[profile.name] = np.array(years), profile.codes
     for profile in profiles if days else ():
         read = [number.whole for value in profile.values if (number := as_number(value))]
@@ -146,13 +154,17 @@ _TIMES = 1.05  # minimum mean rows per person
 _MOST_TIMES = 1000
 
 
+_UNLIKE = 0.1  # assumed total variation distance between rows that count and rows that do not
+_NOISE = 1500  # assumed total noise in rows, at one row per person and epsilon 1 (30 cells of 100)
+
+
 @dataclass(frozen=True)
 class Person:
     """Column that seems to identify persons."""
 
     column: str
     rows_each: float  # mean rows per person
-    max_rows: int  # proposed limit: the maximum, or the 99% quantile if that is below a third of it
+    max_rows: int  # proposed limit, see `best_max_rows`
 
     @property
     def question(self) -> str:
@@ -160,8 +172,28 @@ class Person:
         return (
             f"Values of {self.column!r} occur {self.rows_each:.2g} times on average. Does it "
             "identify a person? If so, the promise must cover all rows of a person: keep unit. If "
-            "not, set unit: {kind: row}."
+            f"not, set unit: {{kind: row}}. max_rows {self.max_rows} is a compromise: noise grows "
+            "in proportion to it, and rows beyond it are not used. Choose it without the table if "
+            "you can; hushtable plan shows the error."
         )
+
+
+def best_max_rows(counts: Integers) -> int:
+    """Return the limit of rows per person with the smallest assumed error.
+
+    The error is the sum of the noise as a share of the rows that count, and of the share of rows
+    that do not count times how much these differ from the others. Both factors are rough: the
+    noise is that of 30 cells with a standard deviation of 100 rows.
+
+    Examples
+    --------
+    >>> best_max_rows(np.full(1000, 12)), best_max_rows(np.array([1] * 50000 + [2] * 9000 + [40]))
+    (12, 1)
+    """
+    limits = np.unique(counts)
+    used = np.array([np.minimum(counts, limit).sum() for limit in limits])
+    error = _NOISE * limits / used + _UNLIKE * (1 - used / counts.sum())
+    return int(limits[np.argmin(error)])
 
 
 def find_person_column(profiles: Sequence[Profile]) -> Person | None:
@@ -170,11 +202,10 @@ def find_person_column(profiles: Sequence[Profile]) -> Person | None:
     if not found:
         return None
     profile = max(found, key=lambda one: len(one.values))
-    most, usual = int(profile.counts.max()), int(np.quantile(profile.counts, 0.99))
     return Person(
         column=profile.name,
         rows_each=profile.n_values / len(profile.values),
-        max_rows=most if most <= 3 * usual else usual,
+        max_rows=best_max_rows(profile.counts),
     )
 
 
@@ -228,8 +259,9 @@ def draft(
     """Propose a schema for a table; list all parts taken from the data under ``confirm``.
 
     These are all parts except names and columns from a codebook: if two tables differ in one row,
-    every difference between their drafts is listed under ``confirm`` in both. `drafted` also
-    returns remarks.
+    every difference between their drafts is listed under ``confirm`` in both. A column with the
+    mark ``recognized`` got the public domain of a catalog by its name and the fit of its values;
+    the mark covers all of its parts. `drafted` also returns remarks.
 
     Integers become ``integer``, other numbers ``number`` on a grid whose step is a power of ten,
     and a short list of texts becomes ``categorical``. A column becomes an identifier, which is
@@ -253,12 +285,12 @@ def draft(
     Examples
     --------
     >>> import pyarrow as pa
-    >>> table = pa.table({"age": [41, 7, 58], "sex": ["F", "M", None]})
-    >>> age, sex = draft(table, name="clinic").attributes.values()
+    >>> table = pa.table({"age": [41, 7, 58], "visits": [3, 1, None]})
+    >>> age, visits = draft(table, name="clinic").attributes.values()
     >>> age.type, age.low, age.high, age.confirm
-    ('integer', 7, 58, ('role', 'type', 'low', 'high', 'missing', 'outside'))
-    >>> sex.values, sex.missing, sex.outside
-    (('F', 'M'), 'category', 'missing')
+    ('integer', 0, 130, ('recognized',))
+    >>> visits.low, visits.high, visits.confirm
+    (1, 3, ('role', 'type', 'low', 'high', 'missing', 'outside'))
     """
     return drafted(
         data,
@@ -289,7 +321,7 @@ def drafted(
     "one person (column 'id', at most 3 rows used)"
     """
     book = codebook if isinstance(codebook, Codebook) else read_codebook(*codebook)
-    told = FileFormat() if reading is None else reading
+    told = detected_format(data, FileFormat() if reading is None else reading)
     table = open_table.open(data, reading=told)
     renamed = {**told.rename, **proposed_names(table.header.names)}
     told = told.model_copy(update={"rename": renamed})
@@ -306,23 +338,35 @@ def drafted(
     seen = list(profiles(source, header, n_rows))
     if header.delimiter is not None and not first_line_is_names:
         require_names(seen, book.columns)
-    person = find_person_column([profile for profile in seen if profile.name not in book.columns])
+    undescribed = [profile for profile in seen if profile.name not in book.columns]
+    person = find_person_column(undescribed)
+    told, asked = find_spelling(seen, told)
     proposals = {
         profile.name: _from_codebook(book, profile.name)
-        or _proposal(profile, person, labels.get(profile.name))
+        or _proposal(profile, person, labels.get(profile.name), told)
         for profile in seen
     }
-    if all(made.content.get("role") == "identifier" for made in proposals.values()):
+    for column, label in book.labels.items():
+        if column in proposals and "label" not in proposals[column].content:
+            proposals[column].content["label"] = label
+    if not any(made.is_published for made in proposals.values()):
         raise DataError("every column looks like an identifier; write the schema by hand.")
     has_target = any(made.content.get("role") == "target" for made in proposals.values())
     target = None if has_target else _target(seen, proposals)
     if target is not None:
         _make_target(proposals[target], seen[header.names.index(target)])
     remarks = {name: list(made.remarks) for name, made in proposals.items()}
-    published = [p for p in seen if proposals[p.name].content.get("role") != "identifier"]
+    published = [p for p in seen if proposals[p.name].is_published]
     for column, remark in between_columns(published):
         remarks[column].append(remark)
-    remarks[""] = _about_the_table(person, renamed, target)
+    if not told.is_utf8:
+        asked.append(
+            f"The file is read as {told.encoding}. Check words with accents; if they are wrong, "
+            "give another --encoding."
+        )
+    remarks[""] = [*_about_the_table(person, renamed, target), *asked]
+    if hidden := [name for name, made in proposals.items() if not made.is_published]:
+        remarks[""].append(f"Not published, see the remarks: {', '.join(hidden)}.")
     absent = [column for column in book.columns if column not in header.names]
     if absent:
         remarks[""].append(f"In the codebook but not in the data: {', '.join(absent)}.")
@@ -330,6 +374,23 @@ def drafted(
         Schema.from_dict(_content(name, seen, proposals, person, told)),
         {column: tuple(said) for column, said in remarks.items() if said},
     )
+
+
+def detected_format(data: Data, told: FileFormat) -> FileFormat:
+    """Return the format with the encoding of a text file; ask for the sheet of a workbook."""
+    path = Path(data) if isinstance(data, str | Path) and not is_address(data) else None
+    if path is None or not path.is_file():
+        return told
+    path = unpacked(path) if path.suffix.lower() == ".zip" else path
+    sheets = sheets_of(path)
+    if len(sheets) > 1 and told.sheet is None:
+        raise ParameterError(
+            f"{path.name!r} has the sheets {', '.join(map(repr, sheets))}; choose one with --sheet "
+            "(reading: {sheet: NAME})."
+        )
+    if path.name.lower().endswith(TEXT_ENDINGS) and told.encoding == "utf-8":
+        return told.model_copy(update={"encoding": detected_encoding(path)})
+    return told
 
 
 def _called(data: Data, files: Sequence[Path]) -> str:
@@ -343,10 +404,40 @@ def _called(data: Data, files: Sequence[Path]) -> str:
     return file.split(".")[0] or "table"
 
 
-def _proposal(profile: Profile, person: Person | None, labels: Labels | None) -> Proposal:
+def _proposal(
+    profile: Profile, person: Person | None, labels: Labels | None, layout: FileFormat
+) -> Proposal:
     if person is not None and profile.name == person.column:
         return identifier("it identifies persons; see unit")
-    return propose(profile) if labels is None else propose_labeled(profile, labels)
+    return propose(profile, layout) if labels is None else propose_labeled(profile, labels)
+
+
+def find_spelling(seen: Sequence[Profile], told: FileFormat) -> tuple[FileFormat, list[str]]:
+    """Return the format with the spelling of numbers and dates, and questions about it."""
+    found, asked, texts = dict[str, Any](), [], [p for p in seen if p.family == "text"]
+    for profile in texts:
+        words = few_that_are_no_numbers(profile.values)
+        spelling = number_spelling([v for v in profile.values if v not in words])
+        if spelling is not None and spelling.decimal == found.get("decimal", spelling.decimal):
+            found |= {"decimal": spelling.decimal}
+            found |= {"thousands": spelling.thousands} if spelling.thousands else {}
+            asked.append(f"Numbers in {profile.name!r} are read as {_said(spelling)}; see reading.")
+    orders = [order for p in texts if (order := day_formats(p.values)) not in ([], ["iso"])]
+    if orders:
+        common = [order for order in orders[0] if all(order in others for others in orders)]
+        found["dates"] = (common or orders[0])[0]
+        unclear = ", which the dates leave open: check it" if len(common) > 1 else ""
+        asked.append(f"Dates are read as {found['dates']}{unclear}; see reading.")
+    given = told.model_dump(exclude_defaults=True)
+    try:
+        return FileFormat(**{**found, **given}), asked
+    except ValueError:  # such as a decimal comma in a file with commas as delimiters
+        return told, asked
+
+
+def _said(spelling: FileFormat) -> str:
+    point = "decimal commas" if spelling.decimal == "," else "decimal points"
+    return f"{point} and {spelling.thousands!r} between thousands" if spelling.thousands else point
 
 
 def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str | None:
@@ -358,8 +449,13 @@ def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str |
         and 2 <= len(profile.values) <= _FEW_CLASSES
         and not proposals[profile.name].public
         and proposals[profile.name].content.get("type") in ("categorical", "boolean", "integer")
+        and not (proposals[profile.name].recognized and _is_long(proposals[profile.name].content))
     ]
     return likely[-1] if likely else None
+
+
+def _is_long(content: Mapping[str, Any]) -> bool:
+    return content["type"] == "integer" and bool(content["high"] - content["low"] >= _FEW_CLASSES)
 
 
 def _make_target(proposal: Proposal, profile: Profile) -> None:
@@ -367,11 +463,14 @@ def _make_target(proposal: Proposal, profile: Profile) -> None:
     content = proposal.content
     content["role"] = "target"
     if content["type"] == "integer":
+        public = range(content["low"], content["high"] + 1) if proposal.recognized else ()
         for part in ("low", "high", "special"):
             content.pop(part, None)
-        classes = {str(number.whole) for v in profile.values if (number := as_number(v))}
-        content |= {"type": "categorical", "values": sorted(classes, key=int)}
-        with_rules(proposal, profile)
+        found = {number.whole for v in profile.values if (number := as_number(v))}
+        classes = public or sorted(whole for whole in found if whole is not None)
+        content |= {"type": "categorical", "values": list(map(str, classes))}
+        if not proposal.recognized:
+            with_rules(proposal, profile)
 
 
 def _from_codebook(book: Codebook, name: str) -> Proposal | None:
@@ -415,8 +514,6 @@ def _content(
 ) -> dict[str, Any]:
     words = {""}.union(*(profile.words for profile in seen))
     reading = told.model_dump(exclude_defaults=True)
-    if any(made.decimal_comma for made in proposals.values()):
-        reading["decimal"] = ","
     if by_label := [column for column, made in proposals.items() if made.by_label]:
         reading["labels"] = by_label
     content: dict[str, Any] = {"name": name}
@@ -428,9 +525,7 @@ def _content(
         "reading": reading,
         "confirm": ["unit", "missing_values", "reading"],
         "columns": {
-            column: made.content
-            if made.public
-            else {**made.content, "confirm": list(dict.fromkeys(["role", *made.content]))}
+            column: {**made.content, "confirm": made.marks} if made.marks else made.content
             for column, made in proposals.items()
         },
     }

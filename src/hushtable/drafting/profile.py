@@ -5,12 +5,14 @@ A table that fits in memory is fetched once. For a larger table, the engine coun
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +31,10 @@ from hushtable.engine.encode import (
 )
 from hushtable.engine.sources.header import Header
 from hushtable.engine.sources.source import TableSource
+from hushtable.engine.sources.spelling import rewrite
 from hushtable.extras import needing
+from hushtable.schema import Date, Integer
+from hushtable.schema.file_format import THOUSANDS, FileFormat
 
 with needing("publish", "drafting"):
     import ibis
@@ -162,22 +167,23 @@ def _seen(raw: Expression, family: Family) -> Expression:
 # Detection of numbers, dates, e-mail addresses and free text among values.
 
 _EDGE = 2**63
-_FEW_WORDS = 5  # maximum non-numeric words reported in a column of many numbers
+_FEW_WORDS = 5  # maximum number of words in a column of numbers
+_NUMBERS_PER_WORD = 10  # minimum number of different numbers for each word
 _LONG = 400  # characters; longer texts are not parsed as numbers
 
-_DECIMAL_COMMA = re.compile(r" *[+-]?[0-9]+(,[0-9]+)? *")
 _LEADING_ZERO = re.compile(r" *0[0-9]")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}")
+_PARTS = r"[0-9]{1,2}[./ -][0-9]{1,2}[./ -][0-9]{4}"
 _DAYS = (
-    ("%Y-%m-%d", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
-    ("%Y/%m/%d", re.compile(r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}")),
-    ("%d.%m.%Y", re.compile(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}")),
-    ("%d/%m/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
-    ("%m/%d/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
+    ("iso", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    ("year-month-day", r"[0-9]{4}[./ -][0-9]{1,2}[./ -][0-9]{1,2}"),
+    ("day-month-year", _PARTS),
+    ("month-day-year", _PARTS),
 )
-_THOUSANDS = re.compile(r" *[+-]?([0-9]{1,3}|[1-9][0-9]{0,2}(,[0-9]{3})+) *")
 _SIGNED = re.compile(r" *[$€£¥]? *[+-]?[0-9][0-9.,]* *[%$€£¥]? *")
 _SIGN = re.compile(r"[%$€£¥]")
+ANY_NUMBER = Integer(type="integer", low=0, high=0)
+_ANY_DAY = Date(type="date", low="2000-01-01", high="2000-01-01")
 
 
 @dataclass(frozen=True)
@@ -224,33 +230,27 @@ def has_leading_zero(values: Iterable[Any]) -> bool:
     return any(isinstance(value, str) and _LEADING_ZERO.match(value) for value in values)
 
 
-def with_decimal_commas(values: Sequence[Any]) -> bool:
-    """Return whether the texts are numbers with decimal commas.
+def number_spelling(values: Sequence[Any]) -> FileFormat | None:
+    """Return the spelling of texts that are numbers but not in the usual one, else None.
 
-    Return False if all commas may be thousands separators.
-
-    Examples
-    --------
-    >>> with_decimal_commas(["1,5", "2", "-0,25"]), with_decimal_commas(["1", "2"])
-    (True, False)
-    """
-    return (
-        not with_marks_of_thousands(values)
-        and all(isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value) for value in values)
-        and any("," in value for value in values)
-    )
-
-
-def with_marks_of_thousands(values: Sequence[Any]) -> bool:
-    """Return whether the texts are integers with commas as thousands separators.
+    Numbers whose commas may all be thousands separators are taken as such.
 
     Examples
     --------
-    >>> with_marks_of_thousands(["1,250", "970"]), with_marks_of_thousands(["1,250", "0,5"])
-    (True, False)
+    >>> number_spelling(["1,5", "2"]).decimal, number_spelling(["1,250", "970"]).thousands
+    (',', ',')
+    >>> number_spelling(["1.234,56"]).thousands, number_spelling(["1.5", "2"])
+    ('.', None)
     """
     texts = [value for value in values if isinstance(value, str)]
-    return all(map(_THOUSANDS.fullmatch, texts)) and any("," in text for text in texts)
+    if not texts or len(texts) < len(values) or all(as_number(text) for text in texts):
+        return None
+    for decimal, mark in product(".,", THOUSANDS):
+        if mark != decimal:
+            layout = FileFormat(decimal=decimal, thousands=mark)
+            if all(as_number(rewrite(text, ANY_NUMBER, layout)) for text in texts):
+                return layout
+    return None
 
 
 def with_a_sign(values: Sequence[str]) -> bool:
@@ -266,46 +266,51 @@ def with_a_sign(values: Sequence[str]) -> bool:
     )
 
 
-def few_that_are_no_numbers(values: Sequence[str]) -> list[str]:
-    """Return the non-numeric texts of a column, if they are few among many numbers.
+def few_that_are_no_numbers(values: Sequence[Any]) -> list[str]:
+    """Return the words without digits in a column of numbers, if they are few among many numbers.
 
     Examples
     --------
-    >>> few_that_are_no_numbers([*map(str, range(40)), "n.d.", ">90"])
-    ['>90', 'n.d.']
-    >>> few_that_are_no_numbers(["1", "2", "3", "4 or more"])
-    []
+    >>> few_that_are_no_numbers([*map(str, range(40)), "n.d.", "refused"])
+    ['n.d.', 'refused']
+    >>> few_that_are_no_numbers(["1", "2", "3", "N"]), few_that_are_no_numbers(["1", "10+"])
+    ([], [])
     """
-    words = sorted(value for value in values if as_number(value) is None)
-    return words if len(words) <= _FEW_WORDS and len(values) >= 20 * len(words) else []
+    words = sorted(value for value in values if isinstance(value, str) and not as_number(value))
+    if any(re.search("[0-9]", word) for word in words) or len(words) > _FEW_WORDS:
+        return []
+    return words if len(values) >= _NUMBERS_PER_WORD * len(words) else []
 
 
-def day_format(values: Sequence[Any]) -> str | None:
-    """Return the first date format that fits all texts, or None.
+def day_formats(values: Sequence[Any]) -> list[str]:
+    """Return the orders of parts in which all texts are dates; several if it is ambiguous.
 
     Examples
     --------
-    >>> day_format(["2013-01-27", "2014-12-31"]), day_format(["27/01/2013", "01/02/2013"])
-    ('%Y-%m-%d', '%d/%m/%Y')
+    >>> day_formats(["2013-01-27", "2014-12-31"]), day_formats(["27/1/2013", "1/2/2013"])
+    (['iso'], ['day-month-year'])
+    >>> day_formats(["2.2.2013"]), day_formats(["2.2.13"])
+    (['day-month-year', 'month-day-year'], [])
     """
     if not values or not all(isinstance(value, str) for value in values):
-        return None
-    for spelling, pattern in _DAYS:
-        if all(pattern.fullmatch(v) and _as_day(v, spelling) for v in values):
-            return spelling
-    return None
+        return []
+    fitting = [
+        order
+        for order, pattern in _DAYS
+        if all(re.fullmatch(pattern, value) for value in values)
+        and len(days_of(values, order)) == len(values)
+    ]
+    return fitting[:1] if "iso" in fitting else fitting
 
 
-def _as_day(text: str, spelling: str) -> datetime.date | None:
-    try:
-        return datetime.datetime.strptime(text, spelling).date()
-    except ValueError:
-        return None
-
-
-def days_of(values: Sequence[str], spelling: str) -> list[datetime.date]:
+def days_of(values: Sequence[str], order: str) -> list[datetime.date]:
     """Parse texts as dates; skip those that do not fit."""
-    return [day for value in values if (day := _as_day(value, spelling)) is not None]
+    days = []
+    for value in values:
+        text = rewrite(value, _ANY_DAY, FileFormat(dates=order)) if order != "iso" else value
+        with contextlib.suppress(ValueError):
+            days.append(datetime.date.fromisoformat(text))
+    return days
 
 
 def are_addresses(values: Sequence[Any]) -> bool:

@@ -34,7 +34,7 @@ from hushtable.engine.sources.arrow_rows import (
     read_batches,
 )
 from hushtable.engine.sources.duckdb_files import connect_duckdb, open_in_duckdb
-from hushtable.engine.sources.header import Data, Header
+from hushtable.engine.sources.header import AS_FOUND, Data, Header
 from hushtable.engine.sources.source import (
     BATCH_ROWS,
     PERSON,
@@ -44,9 +44,11 @@ from hushtable.engine.sources.source import (
     explained,
     wanted_columns,
 )
+from hushtable.engine.sources.spelling import is_rewritten, rewritten
 from hushtable.errors import HushtableError, InternalError
-from hushtable.schema import Categorical, Schema
+from hushtable.schema import Schema
 from hushtable.schema.codes import as_numpy
+from hushtable.schema.file_format import FileFormat
 
 _CODES = "codes"
 _POSITION = "position"
@@ -83,8 +85,8 @@ class EncodedRows:
         Names and types of the data's columns.
     schema : Schema
         Schema whose rules define the codes.
-    decimal_comma : bool
-        Whether texts of numbers have a comma for the decimal point.
+    layout : FileFormat
+        Spelling of numbers and dates in texts.
     memory_limit : str, optional
         Memory of DuckDB, such as ``"1GB"``; beyond it, DuckDB works on disk.
     """
@@ -92,7 +94,7 @@ class EncodedRows:
     data: Data
     header: Header
     schema: Schema
-    decimal_comma: bool = False
+    layout: FileFormat = AS_FOUND
     memory_limit: str | None = None
     _queries: dict[tuple[str, ...], str] = field(default_factory=dict)
 
@@ -172,7 +174,7 @@ class EncodedRows:
         return source.batches(source.select(places), names)
 
     def _values(self, raw: pa.Table) -> dict[str, pa.ChunkedArray]:
-        """Return the raw columns, with points for decimal commas of numbers."""
+        """Return the raw columns, with numbers and dates as the engines read them."""
         values = {}
         for name, column in self.schema.attributes.items():
             kind = raw[name].type
@@ -181,8 +183,8 @@ class EncodedRows:
                 is_text(kind.value_type) or pa.types.is_integer(kind.value_type)
             ):
                 values[name] = decoded(raw[name])
-            if self.decimal_comma and not isinstance(column, Categorical):
-                values[name] = _with_points(values[name])
+            if is_rewritten(column, self.layout):
+                values[name] = rewritten(values[name], column, self.layout)
         return values
 
     def _encoded(self, values: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes32]:
@@ -306,13 +308,6 @@ def _insert(
         connection.con.unregister(_BATCH)
     except Exception as error:  # engines raise any type
         raise explained(error) from None
-
-
-def _with_points(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
-
-    column = plain_column(column)
-    return pc.replace_substring(column, ",", ".") if is_text(column.type) else column
 
 
 def spot_check(

@@ -36,8 +36,10 @@ from hushtable.engine.sources.header import (
     is_ibis_table,
     is_in_spark,
     read_header,
+    unpacked,
 )
 from hushtable.engine.sources.source import TableSource
+from hushtable.engine.sources.spelling import is_rewritten, rewritten_expression
 from hushtable.engine.sources.whole_files import Labels, WholeFile, deferred_all
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
@@ -242,7 +244,7 @@ class PrivateTable:
             table.data,
             table.header,
             schema,
-            decimal_comma=table.layout.decimal != ".",
+            layout=table.layout,
             memory_limit=table.memory_limit,
         )
         if in_memory:
@@ -263,21 +265,14 @@ class PrivateTable:
         return table
 
     def numbers_read(self, schema: Schema, source: TableSource | None = None) -> TableSource:
-        """Return the raw rows, with decimal commas of numeric columns replaced by points."""
+        """Return the raw rows, with numbers and dates as the engines read them."""
         source = source or self.source()
-        numeric = [
-            name
-            for name, column in schema.attributes.items()
-            if hasattr(column, "exact_step")
-            and source.table[source.columns[name]].type().is_string()
-        ]
-        if self.layout.decimal == "." or not numeric:
-            return source
-        points = {
-            source.columns[name]: source.table[source.columns[name]].replace(",", ".")
-            for name in numeric
-        }
-        return replace(source, table=source.table.mutate(**points))
+        plain = {}
+        for name, column in schema.attributes.items():
+            raw = source.table[source.columns[name]]
+            if is_rewritten(column, self.layout) and raw.type().is_string():
+                plain[source.columns[name]] = rewritten_expression(raw, column, self.layout)
+        return replace(source, table=source.table.mutate(**plain)) if plain else source
 
     def _require_unchanged(self) -> None:
         """Raise an error if the columns changed since the files were opened.
@@ -419,7 +414,10 @@ def _opened(data: Data, layout: FileFormat) -> Data:
     """Open a file that must be read as a whole; return other data unchanged."""
     if not isinstance(data, str | Path) or Path(data).is_dir():
         return data
-    return deferred_all(data, files_of(data), layout) or data
+    files = files_of(data)
+    if files[0].suffix.lower() == ".zip":
+        return _opened(unpacked(files[0]), layout)
+    return deferred_all(data, files, layout) or data
 
 
 def connect(

@@ -66,6 +66,8 @@ class FrozenModel(BaseModel):
 
 
 LEFT_OUT = "left out"
+RECOGNIZED = "recognized"
+"""Mark of a column whose public domain was chosen by its name and the fit of its values."""
 
 
 def with_label(text: str, labels: Mapping[str, str]) -> str:

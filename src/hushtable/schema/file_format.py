@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from collections.abc import Sequence
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -13,6 +13,15 @@ ANOTHER_ENCODING = (
     "set its encoding in the schema, such as reading: {encoding: latin-1} (for a draft, --encoding "
     "latin-1), or convert it first."
 )
+
+
+THOUSANDS = ("", ",", ".", "'", "\u2019", " ", "\u00a0", "\u202f")
+DATE_ORDERS = {
+    "year-month-day": (1, 2, 3),
+    "day-month-year": (3, 2, 1),
+    "month-day-year": (3, 1, 2),
+}
+"""Places of year, month and day in each order."""
 
 
 class FileFormat(BaseModel):
@@ -30,6 +39,16 @@ class FileFormat(BaseModel):
         None, description="Separator of the fields of a text file: one character; \\t is a tab."
     )
     decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal separator of numbers.")
+    thousands: str = Field(
+        "",
+        description="The separator of groups of three digits, such as a comma in 47,113.",
+        json_schema_extra={"enum": list(THOUSANDS)},
+    )
+    dates: Literal["iso", "year-month-day", "day-month-year", "month-day-year"] = Field(
+        "iso",
+        description="The order of the parts of a date in texts, separated by points, slashes, "
+        "dashes or blanks; iso is 2024-12-31.",
+    )
     encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
     sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
     labels: tuple[str, ...] = Field(
@@ -51,6 +70,14 @@ class FileFormat(BaseModel):
             raise ValueError("delimiter must be one character, and not a quote or a line end")
         return sign
 
+    @field_validator("thousands")
+    @classmethod
+    def _separates_groups(cls, given: str) -> str:
+        if given not in THOUSANDS:
+            allowed = "a comma, a point, an apostrophe or a blank"
+            raise ValueError(f"thousands is {given!r}; it must be {allowed}, or empty for none")
+        return given
+
     @field_validator("encoding")
     @classmethod
     def _is_known(cls, given: str) -> str:
@@ -71,6 +98,8 @@ class FileFormat(BaseModel):
     def _marks_differ(self) -> Self:
         if self.delimiter == self.decimal:
             raise ValueError("delimiter and decimal are the same character; change one")
+        if self.thousands == self.decimal:
+            raise ValueError("thousands and decimal are the same character; change one")
         return self
 
     @property

@@ -31,7 +31,7 @@ from hushtable.files.html import html_list, html_table
 from hushtable.privacy.unit import Unit
 from hushtable.schema.calendar import CalendarColumn, Date, Time, Timestamp
 from hushtable.schema.categorical import Boolean, Categorical
-from hushtable.schema.column import CONFIRM, LEFT_OUT, FrozenModel, Identifier, Text
+from hushtable.schema.column import CONFIRM, LEFT_OUT, RECOGNIZED, FrozenModel, Identifier, Text
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.numeric import Decimal, Duration, GridColumn, Integer, Number
 from hushtable.schema.taxonomy import Taxonomy
@@ -334,8 +334,11 @@ class Schema(FrozenModel):
     def require_confirmed(self) -> None:
         """Raise `Unconfirmed` if parts were derived from the data and not confirmed."""
         open_parts = [
-            f"{where}: {', '.join(parts)} came from the data. Check that it is public knowledge, "
-            "correct it if needed, then delete the line 'confirm'."
+            f"{where}: its public domain was chosen by its name and the fit of its values. Check "
+            "that it is the right one, then delete the line 'confirm'."
+            if parts == (RECOGNIZED,)
+            else f"{where}: {', '.join(parts)} came from the data. Check that it is public "
+            "knowledge, correct it if needed, then delete the line 'confirm'."
             for where, parts in self.unconfirmed.items()
         ]
         Unconfirmed.raise_if_any(open_parts)

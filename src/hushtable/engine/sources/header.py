@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import gzip
 import io
 import re
+import shutil
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +24,7 @@ import pyarrow.parquet as pq
 from hushtable.engine.sources.whole_files import WHOLE_FILES, WholeFile
 from hushtable.errors import DataError, ParameterError, SchemaError
 from hushtable.files.rows import stored_rows
+from hushtable.files.writing import spill_folder
 from hushtable.schema import (
     CalendarColumn,
     Categorical,
@@ -34,7 +39,7 @@ from hushtable.schema.file_format import ANOTHER_ENCODING, FileFormat
 
 Data = Any  # a path, a frame, or an ibis table
 
-DELIMITERS = (",", ";", "\t")
+DELIMITERS = (",", ";", "\t", "|")
 SMALL_TEXT = 64_000_000  # bytes
 _LONGEST_HEADER = 4_000_000  # characters; a file without line ends must not be read whole
 _INT64_LOW, _INT64_HIGH = -(2**63), 2**63 - 1
@@ -62,8 +67,8 @@ TEXT = ColumnType("string", "text")
 UNREAD = ColumnType("unread", "text")  # the type is known once the rows are read
 
 AS_FOUND = FileFormat()
-TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-ENDINGS = (*TEXT_ENDINGS, ".parquet", *WHOLE_FILES)
+TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".data", ".data.gz")
+ENDINGS = (*TEXT_ENDINGS, ".parquet", *WHOLE_FILES, ".zip")
 
 
 @dataclass(frozen=True)
@@ -360,6 +365,46 @@ def plain_bytes(file: Path, label: str = "") -> Iterator[Any]:
         raise DataError(f"{label}file {str(file)!r} is truncated or damaged.") from None
     except OSError as error:
         raise DataError(f"{label}cannot read {str(file)!r}: {error.strerror}.") from None
+
+
+def detected_encoding(file: Path) -> str:
+    """Return the likely encoding of a text file: UTF-8 if all of it is, else a common other one."""
+    for encoding in ("utf-8", "utf-16", "cp1252"):
+        decoder = codecs.getincrementaldecoder(encoding)()
+        with plain_bytes(file) as raw, contextlib.suppress(UnicodeError):
+            if encoding == "utf-16" and raw.read(2) not in (
+                codecs.BOM_UTF16_LE,
+                codecs.BOM_UTF16_BE,
+            ):
+                continue
+            raw.seek(0)
+            while block := raw.read(1 << 20):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+            return encoding
+    return "latin-1"
+
+
+def unpacked(file: Path) -> Path:
+    """Return the only table of a zip archive, in a private folder that is deleted at the end."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            inside = [
+                name
+                for name in archive.namelist()
+                if _ending(Path(name)) and not name.startswith("__MACOSX/")
+            ]
+            if len(inside) != 1:
+                raise DataError(
+                    f"{str(file)!r} contains {len(inside)} tables; it must contain one. Extract it "
+                    "and give the path of one file."
+                )
+            place = Path(spill_folder()) / Path(inside[0]).name
+            with archive.open(inside[0]) as packed, place.open("wb") as out:
+                shutil.copyfileobj(packed, out)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError):
+        raise DataError(f"{str(file)!r} is damaged, encrypted, or not a zip archive.") from None
+    return place
 
 
 def _csv_header(file: Path, layout: FileFormat) -> Header:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import gzip
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -154,7 +155,8 @@ def deferred(file: Path, layout: FileFormat) -> WholeFile | None:
     """Open a file that is read as a whole; return None for other types."""
     kind = file.suffix.lower()
     opener = _OPENERS.get(kind)
-    if kind in _TEXTS and not layout.is_utf8:
+    inner = Path(file.stem).suffix.lower() if kind == ".gz" else kind
+    if inner in _TEXTS and not layout.is_utf8:
         kind, opener = "text", _csv
     if opener is None:
         return None
@@ -197,13 +199,14 @@ def _explained(file: Path, kind: str) -> Iterator[None]:
 
 
 def _csv(file: Path, layout: FileFormat) -> WholeFile:
-    with file.open(encoding=layout.encoding, newline="") as text:
+    read: Any = partial(gzip.open if file.suffix.lower() == ".gz" else open, file, "rt")
+    with read(encoding=layout.encoding, newline="") as text:
         first = text.readline()
-    delimiter = layout.delimiter or max((",", ";", "\t"), key=first.count)
+    delimiter = layout.delimiter or max((",", ";", "\t", "|"), key=first.count)
     names = tuple(next(csv.reader([first], delimiter=delimiter), []))
 
     def load() -> pa.Table:
-        with file.open(encoding=layout.encoding, newline="") as text, _long_fields():
+        with read(encoding=layout.encoding, newline="") as text, _long_fields():
             rows = list(csv.reader(text, delimiter=delimiter))[1:]
         odd = sum(len(row) != len(names) for row in rows)
         if odd:
@@ -230,6 +233,20 @@ _LONGEST_FIELD = 2**31 - 1
 # --- workbooks ------------------------------------------------------------------------------------
 
 
+def sheets_of(file: Path) -> list[str]:
+    """Return the names of the sheets of a workbook; empty for other files."""
+    if file.suffix.lower() != ".xlsx":
+        return []
+    with _explained(file, ".xlsx"):
+        import openpyxl  # noqa: PLC0415 - an extra
+
+        book = openpyxl.load_workbook(file, read_only=True)
+        try:
+            return [sheet.title for sheet in book.worksheets]
+        finally:
+            book.close()
+
+
 def _workbook(file: Path, layout: FileFormat) -> WholeFile:
     def rows(most: int | None = None) -> list[tuple[Any, ...]]:
         import openpyxl  # noqa: PLC0415 - an extra
@@ -237,7 +254,10 @@ def _workbook(file: Path, layout: FileFormat) -> WholeFile:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         try:
             if layout.sheet is not None and layout.sheet not in book.sheetnames:
-                raise DataError(f"file {str(file)!r} has no sheet {layout.sheet!r}.")
+                listed = ", ".join(map(repr, book.sheetnames))
+                raise DataError(
+                    f"file {str(file)!r} has no sheet {layout.sheet!r}; it has {listed}."
+                )
             sheet = book[layout.sheet] if layout.sheet else book.worksheets[0]
             return list(sheet.iter_rows(max_row=most, values_only=True))
         finally:
@@ -338,7 +358,7 @@ def _plain(values: Any) -> list[Any]:
     return [None if isinstance(value, float) and value != value else value for value in listed]  # noqa: PLR0124 - NaN
 
 
-_TEXTS = (".csv", ".tsv", ".txt")
+_TEXTS = (".csv", ".tsv", ".txt", ".data")
 _OPENERS: Mapping[str, Callable[[Path, FileFormat], WholeFile]] = {
     ".xlsx": _workbook,
     ".jsonl": _json_lines,

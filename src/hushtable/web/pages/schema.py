@@ -12,14 +12,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hushtable.drafting.review import (
+    TABLE,
+    ReviewGroup,
+    described,
+    review_groups,
+    rounded_outward,
+    source_of,
+)
 from hushtable.drafting.schema_check import out_of_domain
+from hushtable.drafting.schema_editor import SchemaFile, TaxonomyEditor
 from hushtable.engine.output_guard import silenced
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.column import LEFT_OUT
 from hushtable.web import words
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
-from hushtable.web.schema_editor import SchemaFile, TaxonomyEditor
 from hushtable.web.workbench import Project
 
 _CHECKING = threading.Lock()  # allows only one check of a table at a time
@@ -39,54 +48,45 @@ def _lines(request: Request, project: Project, problems: tuple[str, ...] = ()) -
         schema: Schema | None = project.schema()
     except HushtableError as error:
         schema, problems = None, (*problems, *error.problems)
-    lines = [schema, *schema.columns.values()] if schema else []
     return screen(
-        request, project, "schema", schema=schema, hidden=_hidden(schema) if schema else {},
-        left=[n for n, line in enumerate(lines) if line.confirm], **_around(project, problems),
+        request, project, "schema", schema=schema, edited=request.query_params.get("edit"),
+        groups=_groups(schema) if schema else [], rows=_rows(project, schema) if schema else {},
+        **_around(project, problems),
     )  # fmt: skip
+
+
+def _groups(schema: Schema) -> list[ReviewGroup]:
+    """Return the groups to confirm, and the confirmed columns as the last one."""
+    done = [name for name, column in schema.columns.items() if not column.confirm]
+    names = (*done, *([] if schema.confirm else [TABLE]))
+    return [*review_groups(schema), *([ReviewGroup(words.CONFIRMED, "", names)] if names else [])]
+
+
+def _rows(project: Project, schema: Schema) -> dict[str, dict[str, Any]]:
+    """Return what the grid shows of each column, so that nothing is confirmed unseen."""
+    remarks = _file(project).remarks()
+    return {
+        name: {
+            "column": schema.columns.get(name),
+            "said": described(schema, name),
+            "values": getattr(schema.columns.get(name), "values", ()),
+            "source": source_of(remarks.get(name, [])),
+            "remarks": [r for r in remarks.get(name, []) if not source_of([r])],
+            "marks": schema.columns[name].confirm if name else schema.confirm,
+        }
+        for name in (TABLE, *schema.columns)
+    }
 
 
 def _around(project: Project, problems: tuple[str, ...] = ()) -> dict[str, Any]:
     exists = project.schema_path.exists()
     return {
-        "remarks": _file(project).remarks() if exists else {},
         "reasons": _file(project).reasons() if exists else [],
         "problems": problems,
         "text": _file(project).text() if exists else "",
         "can_undo": _file(project).can_undo,
         "command": command(project, "schema", "check", "schema.yaml", project.data or "TABLE"),
     }
-
-
-_IN_THE_FORM = {
-    "role", "type", "values", "low", "high", "step", "special", "missing", "outside", "unit",
-    "taxonomy",
-}  # fmt: skip
-
-
-def _hidden(schema: Schema) -> dict[str, dict[str, str]]:
-    """Return the marked parts that no field shows, so that nothing is confirmed unseen."""
-    content = schema.to_dict()
-    places = {"": content, **content["columns"]}
-    return {
-        name: {
-            mark: _written(place[mark])
-            for mark in place.get("confirm", ())
-            if mark not in _IN_THE_FORM and mark in place
-        }
-        for name, place in places.items()
-    }
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(
-            f"{name} ({_written(each)})" if isinstance(each, dict) else f"{name} = {_written(each)}"
-            for name, each in value.items()
-        )
-    if isinstance(value, list | tuple):
-        return "  ".join(map(_written, value))
-    return str(value).strip() or words.NOTHING_IN_IT
 
 
 def _file(project: Project) -> SchemaFile:
@@ -98,7 +98,8 @@ def change(request: Request, form: FormData) -> Response:
     project, given = project_of(request), texts(form)
     column = given.pop("column", "")
     fields = {name: value for name, value in given.items() if name != "csrf"}
-    return _tried(request, project, lambda: _file(project).set(column, fields))
+    again = f"schema?edit={quote(column)}#edit"
+    return _tried(request, project, lambda: _file(project).set(column, fields), again)
 
 
 def change_table(request: Request, form: FormData) -> Response:
@@ -114,12 +115,28 @@ def change_text(request: Request, form: FormData) -> Response:
 
 
 def confirm(request: Request, form: FormData) -> Response:
-    """Remove marks from parts that the user confirms to be public, and record the source."""
+    """Confirm the selected columns with one public source, round their bounds, or leave them out.
+
+    Without a source, columns that were recognized get that of the catalog.
+    """
     project, given = project_of(request), texts(form)
-    column = given.get("column") or None
-    parts = [value for value in form.getlist("part") if isinstance(value, str)]
-    reason = given.get("reason", "")
-    return _tried(request, project, lambda: _file(project).confirm(column, parts, reason))
+    chosen = [value for value in form.getlist("column") if isinstance(value, str)]
+    reason, act = given.get("reason", "").strip(), given.get("act", "confirm")
+
+    def change() -> None:
+        file, schema = _file(project), project.schema()
+        if act == "round":
+            rounded = {name: rounded_outward(schema.columns.get(name)) for name in chosen}
+            file.set_all({name: fields for name, fields in rounded.items() if fields})
+            return
+        if act == "leave":
+            file.set_all({name: {"role": LEFT_OUT} for name in chosen if name != TABLE})
+        remarks = file.remarks()
+        file.confirm_all(
+            {name or None: reason or source_of(remarks.get(name, [])) for name in chosen}
+        )
+
+    return _tried(request, project, change)
 
 
 def undo(request: Request, form: FormData) -> Response:
@@ -131,12 +148,12 @@ def undo(request: Request, form: FormData) -> Response:
     return go(project, f"schema/tree?column={quote(column)}")
 
 
-def _tried(request: Request, project: Project, act: Any) -> Response:
+def _tried(request: Request, project: Project, act: Any, where: str = "schema") -> Response:
     try:
         act()
     except HushtableError as error:
         return _lines(request, project, error.problems)
-    return go(project, "schema") if "hx-request" not in request.headers else _lines(
+    return go(project, where) if "hx-request" not in request.headers else _lines(
         request, project
     )  # fmt: skip
 

@@ -15,6 +15,19 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// Show only the lines of a grid that contain the text of its filter.
+document.addEventListener("input", (event) => {
+  const grid = document.getElementById(event.target.dataset.filter || "");
+  if (!grid) return;
+  const wanted = event.target.value.toLowerCase();
+  for (const line of grid.querySelectorAll("tbody tr:not(.group)")) {
+    line.hidden = !line.textContent.toLowerCase().includes(wanted);
+  }
+  for (const body of grid.tBodies) {
+    body.hidden = ![...body.rows].some((line) => !line.hidden && !line.matches(".group"));
+  }
+});
+
 // Keep a slider and its field in sync.
 document.addEventListener("input", (event) => {
   const given = event.target;
@@ -88,8 +101,14 @@ document.addEventListener("htmx:load", (event) => keepWords(event.target));
 document.addEventListener("change", (event) => {
   if ("submit" in event.target.dataset) event.target.form.requestSubmit();
   if ("all" in event.target.dataset) {
-    const boxes = event.target.closest("fieldset").querySelectorAll("input[name]");
-    for (const box of boxes) box.checked = event.target.checked;
+    // In the grid, "all" means all visible lines; the box of the head skips confirmed ones.
+    const place = event.target.closest(event.target.dataset.all || "fieldset");
+    const head = event.target.dataset.all === "table";
+    for (const box of place.querySelectorAll("input[type=checkbox]")) {
+      if (!box.closest("tr[hidden]") && !(head && "done" in box.dataset)) {
+        box.checked = event.target.checked;
+      }
+    }
   }
   const form = event.target.closest("form[data-autosave]");
   if (form && form.reportValidity()) {

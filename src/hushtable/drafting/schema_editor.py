@@ -2,11 +2,12 @@
 
 Every edit is applied to a copy and written only if the whole schema is still valid, so the file on
 disk is always valid. The file may contain information from the data, so only its owner can read it.
-The previous version is stored in ``history/``.
+The previous version is stored in the folder for history, if there is one.
 """
 
 from __future__ import annotations
 
+import getpass
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +29,15 @@ from hushtable.schema.column import LEFT_OUT
 from hushtable.schema.taxonomy import Taxonomy, TaxonomyNode
 
 _MAX_HISTORY = 200
-_CONFIRMED = re.compile(r"^\s*# confirmed [-0-9]+: [a-z_, ]+\. (.+)$", re.MULTILINE)
+_CONFIRMED = re.compile(r"^\s*# confirmed [-0-9]+(?: by [^:]+)?: [a-z_, ]+\. (.+)$", re.MULTILINE)
 BOUNDS = ("low", "high", "step")
-CHOICES = ("type", "role", "missing", "outside", "ordered")
+CHOICES = ("type", "role", "missing", "outside", "ordered", "label")
 
 
 class SchemaFile:
     """Editor of a project's schema file; `history` is the folder of earlier versions."""
 
-    def __init__(self, path: Path, history: Path) -> None:
+    def __init__(self, path: Path, history: Path | None = None) -> None:
         self.path = path
         self._history = history
 
@@ -74,7 +75,7 @@ class SchemaFile:
 
     def set(self, column: str, fields: Mapping[str, str]) -> None:
         """Change fields of a column; an empty field is removed and gets its default."""
-        self._edit(lambda content: _set_fields(_column(content, column), fields))
+        self.set_all({column: fields})
 
     def set_table(self, fields: Mapping[str, str]) -> None:
         """Change the name, the public number of rows and the unit of privacy of the table."""
@@ -93,43 +94,42 @@ class SchemaFile:
         self._edit(change)
 
     def confirm(self, column: str | None, parts: list[str], reason: str) -> None:
-        """Remove marks from parts that a person confirms to be public; add the reason as a comment.
+        """Remove marks of a column, or of the whole schema, that a person confirms as public."""
+        self.confirm_all({column: reason}, parts)
+
+    def confirm_all(
+        self, reasons: Mapping[str | None, str], parts: Sequence[str] | None = None
+    ) -> None:
+        """Confirm columns as public; add date, person, parts and reason as comments.
 
         Parameters
         ----------
-        column : str or None
-            The column, or None for marks of the whole schema.
-        parts : list of str
-            Marks to remove.
-        reason : str
-            Public source.
+        reasons : mapping
+            Public source of each column; None is the whole schema.
+        parts : list of str, optional
+            Marks to remove; by default all.
         """
-        reason = " ".join(reason.split())
-        if len(reason) < 3 or not reason.isprintable() or len(reason) > 300:
+        lines = {column: " ".join(reason.split()) for column, reason in reasons.items()}
+        if any(not r.isprintable() or not 3 <= len(r) <= 300 for r in lines.values()):
             raise ParameterError(
                 "the public source is missing or invalid; describe in 3 to 300 characters how this "
                 "is known without the table."
             )
-        if not parts:
+        if (parts is not None and not parts) or not lines:
             raise ParameterError("nothing is selected; tick the parts that you confirm.")
 
         def change(content: CommentedMap) -> None:
-            place = content if column is None else _column(content, column)
-            marks = list(place.get("confirm", ()))
-            unknown = [part for part in parts if part not in marks]
-            if unknown:
-                raise ParameterError(
-                    f"cannot confirm {', '.join(unknown)}: the schema does not list it under "
-                    "confirm. Reload the page."
-                )
-            _set_marks(place, [mark for mark in marks if mark not in parts])
-            today = datetime.now(UTC).date().isoformat()
-            said = f"confirmed {today}: {', '.join(parts)}. {reason}"
-            if column is None:
-                content.yaml_set_comment_before_after_key(next(iter(content)), before=said)
-            else:
-                columns = content["columns"]
-                columns.yaml_set_comment_before_after_key(column, before=said, indent=2)
+            for column, reason in lines.items():
+                _confirm(content, column, parts, reason)
+
+        self._edit(change)
+
+    def set_all(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Change fields of several columns together."""
+
+        def change(content: CommentedMap) -> None:
+            for column, fields in changes.items():
+                _set_fields(_column(content, column), fields)
 
         self._edit(change)
 
@@ -159,7 +159,7 @@ class SchemaFile:
         versions[-1].unlink()
 
     def _versions(self) -> list[Path]:
-        return sorted(self._history.glob("schema-*.yaml"))
+        return sorted(self._history.glob("schema-*.yaml")) if self._history else []
 
     def _edit(self, change: Callable[[CommentedMap], None]) -> None:
         yaml = YAML()
@@ -181,13 +181,48 @@ class SchemaFile:
             before = self.text()
             if before == text:
                 return
-            versions = self._versions()
-            number = int(versions[-1].stem.rpartition("-")[2]) + 1 if versions else 1
-            self._history.mkdir(mode=0o700, exist_ok=True)
-            replace_own(self._history / f"schema-{number:06d}.yaml", before)
-            for old in versions[: -_MAX_HISTORY + 1]:
-                old.unlink()
+            if self._history is not None:
+                self._keep(self._history, before)
         replace_own(self.path, text)
+
+    def _keep(self, history: Path, before: str) -> None:
+        versions = self._versions()
+        number = int(versions[-1].stem.rpartition("-")[2]) + 1 if versions else 1
+        history.mkdir(mode=0o700, exist_ok=True)
+        replace_own(history / f"schema-{number:06d}.yaml", before)
+        for old in versions[: -_MAX_HISTORY + 1]:
+            old.unlink()
+
+
+def _confirm(
+    content: CommentedMap, column: str | None, parts: Sequence[str] | None, reason: str
+) -> None:
+    place = content if column is None else _column(content, column)
+    marks = list(place.get("confirm", ()))
+    done = marks if parts is None else list(parts)
+    if unknown := [part for part in done if part not in marks]:
+        raise ParameterError(
+            f"cannot confirm {', '.join(unknown)}: the schema does not list it under "
+            "confirm. Reload the page."
+        )
+    if not done:
+        return
+    _set_marks(place, [mark for mark in marks if mark not in done])
+    today = datetime.now(UTC).date().isoformat()
+    said = f"confirmed {today} by {_user()}: {', '.join(done)}. {reason}"
+    if column is None:
+        content.yaml_set_comment_before_after_key(next(iter(content)), before=said)
+    else:
+        content["columns"].yaml_set_comment_before_after_key(column, before=said, indent=2)
+
+
+def _user() -> str:
+    """Return the name of the person who is logged in, on one line and without a colon."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+    return " ".join(re.sub(r"[^\w .@-]", " ", name).split()) or "unknown"
 
 
 def _column(content: CommentedMap, name: str) -> CommentedMap:
@@ -212,7 +247,8 @@ def _set_fields(place: CommentedMap, fields: Mapping[str, str]) -> None:
         elif not text or (name == "ordered" and text != "true"):
             _take_out(place, name)
         elif str(place.get(name)) != text:
-            place[name] = True if name == "ordered" else _bound(text) if name in BOUNDS else text
+            made = _bound(text) if name in BOUNDS else _text(text)
+            place[name] = True if name == "ordered" else made
     _fit_type(place, was)
     # Removed fields need no confirmation; all other marks stay until a person removes them.
     gone = before - set(place)
