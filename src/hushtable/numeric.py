@@ -128,7 +128,7 @@ def project_to_simplex(
 
 def project_integers_to_simplex(
     counts: NDArray[Any], total: int, widths: Floats | None = None
-) -> NDArray[np.int64]:
+) -> Integers:
     """Return whole, non-negative counts with a given sum; the largest remainders are rounded up.
 
     Examples
@@ -137,7 +137,7 @@ def project_integers_to_simplex(
     [9, 2, 0, 0]
     """
     exact = project_to_simplex(counts, total, widths)
-    whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    whole: Integers = np.floor(exact).astype(np.int64)
     missing = max(0, total - int(whole.sum()))
     whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
     return whole

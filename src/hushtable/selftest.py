@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import HushtableError
 from hushtable.files.progress import Progress, silent
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
@@ -99,7 +98,7 @@ MIN_EXPECTED = 100
 N = 400_000
 _GROUP = "noise"
 
-Mass = Callable[[Integers], NDArray[np.float64]]
+Mass = Callable[[Integers], Floats]
 
 
 def p_value(drawn: Integers, mass: Mass) -> float:

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.files.rows import write_parquet
 from hushtable.files.svg import Band, DrawnLine, draw_lines
@@ -20,7 +20,7 @@ from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.release.release import Release
 
 Model = Literal["configuration", "exact"]
-EdgeArray = NDArray[np.int64]
+EdgeArray = Integers
 
 
 def generate_graph(
@@ -60,7 +60,7 @@ def generate_graph(
     return pa.table({"source": pairs[:, 0], "target": pairs[:, 1]})
 
 
-def configuration(degrees: NDArray[np.int64], noise: Noise) -> EdgeArray:
+def configuration(degrees: Integers, noise: Noise) -> EdgeArray:
     """Match the ends of edges at random, then remove loops and repeated edges.
 
     Examples
@@ -79,7 +79,7 @@ def configuration(degrees: NDArray[np.int64], noise: Noise) -> EdgeArray:
     return np.stack(np.divmod(keys[first], max(len(degrees), 1)), axis=1)
 
 
-def exact(degrees: NDArray[np.int64]) -> EdgeArray:
+def exact(degrees: Integers) -> EdgeArray:
     """Return a simple graph with exactly these degrees; raise `ReleaseError` if there is none.
 
     If the sum of degrees is odd, one node of the smallest degree above 0 loses an edge.
@@ -106,7 +106,7 @@ model 'configuration'.
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
-def is_graphical(falling: NDArray[np.int64]) -> bool:
+def is_graphical(falling: Integers) -> bool:
     """Return whether a simple graph has these degrees, in descending order (Erdos and Gallai).
 
     Examples
@@ -146,9 +146,7 @@ def write_edges(edges: pa.Table, path: str | Path) -> None:
 # Plots of degree distributions on log-log scales.
 
 
-def plot_degrees(
-    release: Release, path: str | Path, *, original: NDArray[np.int64] | None = None
-) -> None:
+def plot_degrees(release: Release, path: str | Path, *, original: Integers | None = None) -> None:
     """Plot the share of nodes with at least each degree to a new ``.svg`` file.
 
     If `original` is given, the plot shows private degrees and is labeled as internal.
@@ -183,7 +181,7 @@ def plot_degrees(
     write_whole(path, drawing)
 
 
-def _survival(histogram: NDArray[np.int64]) -> list[tuple[float, float]]:
+def _survival(histogram: Integers) -> list[tuple[float, float]]:
     """Return each degree from 1 to the largest, with the share of nodes that have at least it."""
     at_least = np.cumsum(histogram[::-1])[::-1]
     total = max(int(histogram.sum()), 1)

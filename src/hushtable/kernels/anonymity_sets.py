@@ -33,9 +33,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 from hushtable.extras import needing
 
 with needing("publish"):
@@ -62,7 +61,7 @@ def threads_for(work: int) -> Iterator[None]:
         set_num_threads(usual)
 
 
-def leaf_order(points: Floats) -> NDArray[np.int64]:
+def leaf_order(points: Floats) -> Integers:
     """Order records so that neighbors in the list are close in space (leaves of a k-d tree).
 
     Examples
@@ -76,7 +75,7 @@ def leaf_order(points: Floats) -> NDArray[np.int64]:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _split_by_median(points: Floats, order: NDArray[np.int64], leaf: int) -> None:
+def _split_by_median(points: Floats, order: Integers, leaf: int) -> None:
     """Sort runs of indexes by their widest column, halve them, and repeat with the halves."""
     n, d = points.shape
     stack = [(0, n)]
@@ -218,7 +217,7 @@ def _top_bin(extents: Floats, factors: Floats) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _count_in_bins(squares: Floats, top: int, histogram: NDArray[np.int64]) -> int:
+def _count_in_bins(squares: Floats, top: int, histogram: Integers) -> int:
     """Count the squared distances in each bin; return the number of zeros, which are in no bin.
 
     The squares are overwritten by their bins.
@@ -238,7 +237,7 @@ def _count_in_bins(squares: Floats, top: int, histogram: NDArray[np.int64]) -> i
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _take_used(histogram: NDArray[np.int64], edges: Floats, halves: Floats, counts: Floats) -> int:
+def _take_used(histogram: Integers, edges: Floats, halves: Floats, counts: Floats) -> int:
     """Move nonempty bins to the front of `halves` and `counts`; return their number."""
     n_used = 0
     for b in range(_N_BINS):
@@ -252,7 +251,7 @@ def _take_used(histogram: NDArray[np.int64], edges: Floats, halves: Floats, coun
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _gaussian_run(
-    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Floats, out: Floats
+    columns: Floats, inverse: Floats, order: Integers, k: Floats, out: Floats
 ) -> None:
     n = columns.shape[1]
     extents = _extents(columns)
@@ -378,9 +377,7 @@ def _gather(
 
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
-def _uniform_run(
-    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Floats, out: Floats
-) -> None:
+def _uniform_run(columns: Floats, inverse: Floats, order: Integers, k: Floats, out: Floats) -> None:
     d, n = columns.shape
     n_runs = (n + _RUN - 1) // _RUN
     for run in prange(n_runs):
@@ -449,12 +446,12 @@ def count_uncovered(
     points: Floats,
     noise: Floats,
     *,
-    k: NDArray[np.int64],
+    k: Integers,
     limit: int,
     period: Floats | None = None,
     half_sides: Floats | None = None,
-    rows: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
+    rows: Integers | None = None,
+) -> Integers:
     """Count, per record, the noise draws after which fewer than k records fit.
 
     Parameters
@@ -501,7 +498,7 @@ def count_uncovered(
 class Blocks(NamedTuple):
     """Points in blocks of `BLOCK`, and the bounding boxes of blocks and of families of them."""
 
-    points: NDArray[np.float64]  # (block, column, position in the block)
+    points: Floats  # (block, column, position in the block)
     low: Floats
     high: Floats
     family_low: Floats
@@ -515,7 +512,7 @@ def _boxes(points: Floats, size: int) -> tuple[Floats, Floats]:
     return np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
 
 
-def _blocked(points: Floats) -> NDArray[np.float64]:
+def _blocked(points: Floats) -> Floats:
     """Arrange points as (block, column, position in the block); pad the last block."""
     n, d = points.shape
     n_blocks = -(-n // BLOCK)
@@ -624,10 +621,10 @@ def _count_uncovered(
     blocks: Blocks,
     noise: Floats,
     sides: Floats,
-    rows: NDArray[np.int64],
-    k: NDArray[np.int64],
+    rows: Integers,
+    k: Integers,
     limit: int,
-    out: NDArray[np.int64],
+    out: Integers,
 ) -> None:
     n, d = points.shape
     period = blocks.period

@@ -90,12 +90,12 @@ def _tally(  # noqa: PLR0917 - kernels take arrays by position
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def add_pairs(  # noqa: PLR0917 - kernels take arrays by position
-    owners: NDArray[np.int64],
-    items: NDArray[np.int64],
-    values: NDArray[np.int64],
+    owners: Integers,
+    items: Integers,
+    values: Integers,
     n_items: int,
-    agree: NDArray[np.int64],
-    differ: NDArray[np.int64],
+    agree: Integers,
+    differ: Integers,
 ) -> None:
     """Count each pair of a record's items in `agree` if their values are equal, else in `differ`.
 

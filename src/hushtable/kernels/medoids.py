@@ -7,8 +7,8 @@ ties go to the lowest number, so equal distances give equal clusters.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import ParameterError
 from hushtable.extras import needing
 
@@ -21,7 +21,7 @@ MAX_PASSES = 100
 _LEAST_GAIN = 1e-9  # relative; swaps for smaller gains, which may be rounding errors, might not end
 
 
-def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
+def pam(distances: Floats, n_clusters: int) -> Integers:
     """Cluster points by their distances; return the cluster number of each point.
 
     Parameters
@@ -38,12 +38,12 @@ def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
     [0, 0, 1, 1, 1]
     """
     medoids = find_medoids(distances, n_clusters)
-    clusters: NDArray[np.int64] = np.argmin(distances[:, medoids], axis=1)
+    clusters: Integers = np.argmin(distances[:, medoids], axis=1)
     clusters[medoids] = np.arange(n_clusters)  # also if two medoids are at distance 0
     return clusters
 
 
-def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
+def find_medoids(distances: Floats, n_clusters: int) -> Integers:
     """Return sorted medoids such that no swap with another point lowers the cost.
 
     After `MAX_PASSES` passes over the points, the search stops in any case.
@@ -66,7 +66,7 @@ def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _build(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _build(distances: Floats, k: int) -> Integers:
     """Add the point that lowers the cost most, k times."""
     n = len(distances)
     medoids = np.empty(k, np.int64)
@@ -95,11 +95,11 @@ def _build(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _nearest_two(
-    distances: NDArray[np.float64],
-    medoids: NDArray[np.int64],
-    first: NDArray[np.int64],
-    d_first: NDArray[np.float64],
-    d_second: NDArray[np.float64],
+    distances: Floats,
+    medoids: Integers,
+    first: Integers,
+    d_first: Floats,
+    d_second: Floats,
 ) -> None:
     """Find each point's nearest medoid, and the distances to it and to the second nearest."""
     for point in range(len(distances)):
@@ -116,7 +116,7 @@ def _nearest_two(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _swap(distances: NDArray[np.float64], medoids: NDArray[np.int64], max_passes: int) -> int:
+def _swap(distances: Floats, medoids: Integers, max_passes: int) -> int:
     """Swap medoids for other points while this lowers the cost; return the number of swaps.
 
     For a candidate, one pass over the points computes the change of cost for replacing each of the

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats, Integers
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import TIE
 
@@ -23,7 +22,7 @@ def nearest(
     targets: Floats,
     published: Floats,
     *,
-    ordered: NDArray[np.bool_],
+    ordered: Bools,
     n_neighbors: int = 1,
     seed: int = 0,
 ) -> tuple[Integers, Floats]:
@@ -75,7 +74,7 @@ def nearest(
 
 
 def nearest_without_each(
-    targets: Floats, published: Floats, *, ordered: NDArray[np.bool_], seed: int = 0
+    targets: Floats, published: Floats, *, ordered: Bools, seed: int = 0
 ) -> Integers:
     """Find, for each target and each column, the nearest published record by all other columns.
 
@@ -119,9 +118,7 @@ def _in_steps(matrix: Floats) -> Integers:
     return np.where(np.isnan(matrix), -2 * _ONE, np.rint(matrix * _ONE)).astype(np.int64)
 
 
-def _most_selective_first(
-    targets: Floats, published: Floats, ordered: NDArray[np.bool_]
-) -> Integers:
+def _most_selective_first(targets: Floats, published: Floats, ordered: Bools) -> Integers:
     """Order the columns so that the first few exclude most records."""
     some, others = targets[:64, None, :], published[None, :256, :]
     apart = np.where(ordered, np.abs(some - others), some != others)
@@ -142,7 +139,7 @@ def _scrambled(x: np.uint64) -> np.uint64:  # pragma: no cover - compiled
 def _nearest(
     targets: Floats,
     published: Floats,
-    ordered: NDArray[np.bool_],
+    ordered: Bools,
     seed: np.uint64,
     places: Integers,
     distances: Floats,
@@ -229,10 +226,10 @@ def rank_owners(
     z: Floats,
     noise_range: Floats,
     *,
-    level: NDArray[np.int64],
+    level: Integers,
     is_gaussian: bool,
     period: Floats | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+) -> tuple[Integers, Integers, Floats]:
     """Compare each owner's fit to its noisy record with that of other records of its level.
 
     Parameters
@@ -283,11 +280,11 @@ def _rank_owners(
     points: Floats,
     z: Floats,
     noise_range: Floats,
-    level: NDArray[np.int64],
+    level: Integers,
     is_gaussian: bool,
     period: Floats,
-    better: NDArray[np.int64],
-    equal: NDArray[np.int64],
+    better: Integers,
+    equal: Integers,
     posterior: Floats,
 ) -> None:
     for i in prange(len(points)):
@@ -315,7 +312,7 @@ def best_fits(
     q: int,
     is_gaussian: bool,
     period: Floats | None = None,
-) -> tuple[NDArray[np.int64], Floats]:
+) -> tuple[Integers, Floats]:
     """Find the q uncertain records with the largest density at each test point.
 
     Parameters
@@ -354,7 +351,7 @@ def _best_fits(
     logs_of_volume: Floats,
     is_gaussian: bool,
     period: Floats,
-    rows: NDArray[np.int64],
+    rows: Integers,
     logs: Floats,
 ) -> None:
     d, n = columns.shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Bools, Integers
 from hushtable.extras import needing
 from hushtable.kernels import EVEN, POINTS, TELLING
 
@@ -176,7 +176,7 @@ def divide(
     begins: Integers,
     ends: Integers,
     axes: Integers,
-    subsets: NDArray[np.bool_],
+    subsets: Bools,
     cuts: Integers,
 ) -> Integers:  # pragma: no cover - compiled
     """Put the left half of each region before the right one in all orders; return where it ends."""

@@ -210,14 +210,14 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class _Order:
     """Ratings sorted by user or by item, to solve for that side."""
 
-    def __init__(self, side: NDArray[np.int64], size: int) -> None:
+    def __init__(self, side: Integers, size: int) -> None:
         self.order = np.argsort(side, kind="stable")
         self.starts = np.searchsorted(side[self.order], np.arange(size + 1))
 
     def solve(
         self,
         others: Floats,
-        other: NDArray[np.int64],
+        other: Integers,
         errors: Floats,
         weights: Floats,
         penalty: tuple[float, float],
@@ -244,7 +244,7 @@ def _plain(column: NDArray[Any]) -> NDArray[Any]:
     return np.array(column.tolist()) if column.dtype == object else column
 
 
-def _places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
+def _places(known: NDArray[Any], asked: NDArray[Any]) -> Integers:
     """Find values in a sorted array; absent values get the position after the last."""
     if not len(known):
         return np.zeros(len(asked), np.int64)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hushtable.arrays import Floats
 from hushtable.errors import ParameterError
 from hushtable.extras import needing
 from hushtable.kernels.nearest import best_fits
@@ -135,7 +136,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.asarray(table.column(target).to_pylist())
         return cls(q=q, model=settings["model"], period=period).fit(points, labels, std)
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return each label's share of the density of the q best-fitting records."""
         logs = self._class_logs(X)
         return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
@@ -144,7 +145,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the label with the largest share."""
         return np.asarray(self.classes_[np.argmax(self._class_logs(X), axis=1)])
 
-    def _class_logs(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def _class_logs(self, X: ArrayLike) -> Floats:  # noqa: N803
         check_is_fitted(self)
         tests = validate_data(self, X, dtype=np.float64, reset=False)
         rows, logs = best_fits(

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hushtable.arrays import Floats, Integers
 from hushtable.privacy.ledger.budget import Budget
 from hushtable.privacy.values import rounded
 from hushtable.schema import Schema
@@ -28,18 +26,18 @@ class EarlierTable:
     columns: tuple[str, ...]  # the columns that it counts by, in the order of the schema
     # For each column, the position along its axis of the cell that contains each bucket; None if
     # each bucket is its own cell. A one-way table has one cell per counted value.
-    cells: tuple[NDArray[np.int64] | None, ...]
+    cells: tuple[Integers | None, ...]
     shape: tuple[int, ...]  # number of cells along each axis
-    counts: NDArray[np.float64]  # estimates, flat in C order
-    variances: NDArray[np.float64]  # variances of their errors, in the same order
+    counts: Floats  # estimates, flat in C order
+    variances: Floats  # variances of their errors, in the same order
 
 
 @dataclass(frozen=True, eq=False)
 class EarlierEstimates:
     """Estimates from earlier releases of the same columns, projected to the present."""
 
-    buckets: Mapping[str, NDArray[np.int64]]  # bucket of each counted value, as before
-    shares: Mapping[str, NDArray[np.float64]]  # shares of values; resolutions follow
+    buckets: Mapping[str, Integers]  # bucket of each counted value, as before
+    shares: Mapping[str, Floats]  # shares of values; resolutions follow
     tables: Sequence[EarlierTable]  # the estimates; every column has a one-way table
 
 
@@ -110,7 +108,7 @@ class Prior(ABC):
         """Return whether a path names the same file. Reads nothing."""
 
     @abstractmethod
-    def codes(self, schema: Schema) -> dict[str, NDArray[np.int64]]:
+    def codes(self, schema: Schema) -> dict[str, Integers]:
         """Return the rows as codes of a schema, for the columns that both have."""
 
     def earlier(self, schema: Schema) -> EarlierEstimates | None:

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import DataError, ParameterError, Refused, TooLarge
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
@@ -733,7 +733,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         return notes
 
 
-def _table(schema: Schema, codes: NDArray[np.int64]) -> pa.Table:
+def _table(schema: Schema, codes: Integers) -> pa.Table:
     return pa.table(written_tuples(schema, codes))
 
 
@@ -741,7 +741,7 @@ _SERIES = 60  # the series has fewer terms than this
 
 
 def insertion_series(
-    noise: SourceInsertions, weigh: Callable[[Mapping[str, NDArray[np.float64]]], float]
+    noise: SourceInsertions, weigh: Callable[[Mapping[str, Floats]], float]
 ) -> float:
     """Sum the insertion probabilities beta(t) of tuples by a series; see `expected_insertions`.
 

@@ -22,8 +22,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.errors import ParameterError
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta, insertion_series
 from hushtable.methods.alpha_beta.two_rates import (
@@ -111,7 +111,7 @@ class InsertionEstimator(Estimator):
         self.notes = tuple(self.settings["notes"])
 
     @cached_property
-    def _tuple_numbers(self) -> NDArray[np.int64]:
+    def _tuple_numbers(self) -> Integers:
         """One number per distinct tuple, over all views."""
         keys = self.schema.domain.pack(np.column_stack(list(self.codes.values())))
         return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1]).reshape(-1)
@@ -224,7 +224,7 @@ class InsertionEstimator(Estimator):
             most=min(n_domain * copies, _LARGEST),
         )
 
-    def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> RandomizedCount:
+    def _answer_again(self, seen: Bools, n_domain: int) -> RandomizedCount:
         """Return the counts and probabilities of the last view, given all earlier views."""
         if not isinstance(self.noise, UniformInsertions):
             raise ParameterError("view_rule algorithm-4 does not support a source distribution.")
@@ -257,7 +257,7 @@ def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
     condition. beta is at most 1/2, hence x w(t) is at most ln 2, and the terms decrease quickly.
     """
 
-    def weigh(density: Mapping[str, NDArray[np.float64]]) -> float:
+    def weigh(density: Mapping[str, Floats]) -> float:
         free = math.prod(
             float(density[name].sum())
             for name in noise.domain.names

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.privacy.mechanisms.single_counts import CountMechanism
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_labels
@@ -23,7 +22,7 @@ TYPICAL_ROWS = 1_000_000
 
 
 def label_tuples(
-    schema: Schema, recode: Mapping[str, Recoding], codes: NDArray[np.int64]
+    schema: Schema, recode: Mapping[str, Recoding], codes: Integers
 ) -> dict[str, pa.Array]:
     """Return tuples, one row of codes each, as published columns."""
     return {

@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.extras import needing
 
 with needing("science"):
@@ -107,12 +106,12 @@ class DegreeDistribution:
         return self.n_nodes - np.append(self.at_least[1:], 0.0)
 
     @cached_property
-    def histogram(self) -> NDArray[np.int64]:
+    def histogram(self) -> Integers:
         """Number of nodes of each degree, rounded to the right total."""
         whole = np.rint(self.cumulative).astype(np.int64)
         return np.diff(whole, prepend=0)
 
-    def sequence(self) -> NDArray[np.int64]:
+    def sequence(self) -> Integers:
         """Return the degree sequence in descending order."""
         return np.repeat(np.arange(len(self.histogram)), self.histogram)[::-1]
 
@@ -125,7 +124,7 @@ class DegreeDistribution:
         )
         return self._stds(sparse.csr_array(everyone - sparse.eye_array(size, k=1, format="csr")))
 
-    def count(self, mask: NDArray[np.bool_]) -> tuple[float, float, float]:
+    def count(self, mask: Bools) -> tuple[float, float, float]:
         """Count the nodes of marked degrees; return value, std from noise, std from the model."""
         # A node of degree d is counted in "at least e" for e = 0, ..., d, so the weights are
         # differences.
@@ -219,7 +218,7 @@ def fit_counts(
 
 def fit_regions(
     noisy: Floats,
-    starts: NDArray[np.int64],
+    starts: Integers,
     *,
     max_degree: int,
     variance: float,

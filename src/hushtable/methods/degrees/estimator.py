@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.distribution_fit import DegreeDistribution
 from hushtable.numeric import NORMAL
@@ -60,15 +60,15 @@ class DegreeEstimator(Estimator):
             ),
         )
 
-    def _mask(self, where: str) -> NDArray[np.bool_]:
+    def _mask(self, where: str) -> Bools:
         """Return which degrees satisfy a condition, up to the largest of the schema."""
         column = self.schema.attributes["degree"]
         lowest = int(str(column.value(0)))
-        mask: NDArray[np.bool_] = np.zeros(lowest + column.n_values, np.bool_)
+        mask: Bools = np.zeros(lowest + column.n_values, np.bool_)
         mask[lowest:] = parse(where, self.schema).mask({"degree": np.arange(column.n_values)})
         return mask
 
-    def _measured(self, mask: NDArray[np.bool_]) -> Estimate:
+    def _measured(self, mask: Bools) -> Estimate:
         """Answer from the distribution and its errors."""
         # The last degree of the distribution represents all larger ones, which have no nodes.
         value, privacy_std, model_std = self.distribution.count(

@@ -11,8 +11,8 @@ from functools import partial
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.engine.graph import Graph, SealedGraph
 from hushtable.engine.sealed_table import accounted
 from hushtable.extras import needing
@@ -84,12 +84,12 @@ class HayDegrees(Parameters):
         unit = Unit(kind="node" if self.level == "node" else "row")
         return (PureDP(epsilon=self.epsilon, unit=unit, neighbors="add-remove"),)
 
-    def sequence(self, graph: Graph, noise: Noise) -> NDArray[np.int64]:
+    def sequence(self, graph: Graph, noise: Noise) -> Integers:
         """Return the noisy degree sequence, in descending order."""
         account = RunAccount(SpendingLimit.among(self.guarantee()))
         return accounted(graph, account, partial(self._sequence, noise))
 
-    def _sequence(self, noise: Noise, graph: SealedGraph) -> NDArray[np.int64]:
+    def _sequence(self, noise: Noise, graph: SealedGraph) -> Integers:
         if self.max_degree is None:
             highest, falling = self.n_nodes - 1, graph.falling_degrees(self.n_nodes)
         else:
@@ -98,5 +98,5 @@ class HayDegrees(Parameters):
             falling = degrees.falling_degrees(self.n_nodes, self.max_degree)
         noisy = noise.open(falling, Laplace(self.scale), "sorted degrees")
         inferred = isotonic_regression(noisy.astype(np.float64), increasing=False).x
-        whole: NDArray[np.int64] = np.clip(np.rint(inferred), 0, highest).astype(np.int64)
+        whole: Integers = np.clip(np.rint(inferred), 0, highest).astype(np.int64)
         return whole

@@ -30,7 +30,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Floats, Integers
 from hushtable.errors import Refused, TooLarge
@@ -433,7 +432,7 @@ class UncertainEstimator(Estimator):
         std = _floats(self.table, name + STD) if self._model != "pseudo" else np.zeros(self._n)
         return (self._z[name] - ruler.middle) / ruler.half, std / ruler.half
 
-    def _nearest(self, name: str) -> NDArray[np.int64]:
+    def _nearest(self, name: str) -> Integers:
         return nearest_codes(self._numeric(name), self._z[name])
 
     def count(self, where: str) -> Estimate:
@@ -516,7 +515,7 @@ class UncertainEstimator(Estimator):
         # Each bound may fail; if they cross, the interval spans both.
         return float(min(low, high)), float(max(low, high))
 
-    def _noise_range(self, name: str, chance: float) -> NDArray[np.int64]:
+    def _noise_range(self, name: str, chance: float) -> Integers:
         column = self._numeric(name)
         sizes = self._width[name] / float(column.exact_step)
         if self._model == "uniform":
@@ -524,7 +523,7 @@ class UncertainEstimator(Estimator):
         return gaussian_noise_range(sizes, chance, column.n_values if self._wrap else None)
 
     def _extent(
-        self, formula: Formula, noise_range: Mapping[str, NDArray[np.int64] | None]
+        self, formula: Formula, noise_range: Mapping[str, Integers | None]
     ) -> tuple[Bools, Bools]:
         """Return which records match somewhere within their range, and which everywhere.
 
@@ -556,7 +555,7 @@ class UncertainEstimator(Estimator):
         return possible, self._tabulate(formula, within, matching=False) == 0
 
     def _classes_within(
-        self, name: str, classes: CodeClasses, noise_range: NDArray[np.int64] | None, part: slice
+        self, name: str, classes: CodeClasses, noise_range: Integers | None, part: slice
     ) -> Floats:
         """Mark the classes of a column that have a value within the range of each record."""
         column = self._numeric(name)

@@ -47,7 +47,7 @@ _INT64 = 2**63
 class NoisyCells:
     """Published cells in the order of the domain: codes and raw noisy counts."""
 
-    codes: NDArray[np.int64]
+    codes: Integers
     noisy: Integers
 
 
@@ -103,7 +103,7 @@ class DomainMechanism(Mechanism):
             raise SealedError("the mechanism and the cells have different domains.")
         return self.add(exact.codes, exact.counts, noise)
 
-    def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
+    def add(self, codes: Integers, counts: Integers, noise: Noise) -> NoisyCells:
         """Add noise to all cells, given the occupied ones in the order of the domain."""
         scale = 1 / self.rate
         if self.threshold is None:
@@ -142,7 +142,7 @@ class DomainMechanism(Mechanism):
         """Estimate the number of rows from the published cells."""
         return max(0, round(int(cells.noisy.sum()) - self.spurious))
 
-    def _ranks(self, codes: NDArray[np.int64]) -> NDArray[Any]:
+    def _ranks(self, codes: Integers) -> NDArray[Any]:
         """Return the ranks of cells, as Python integers if the domain is too large for int64."""
         keys = self.domain.pack(codes)
         ranks = keys[:, 0].astype(np.int64 if self.domain.size < _INT64 else object)
@@ -150,7 +150,7 @@ class DomainMechanism(Mechanism):
             ranks = ranks * size + keys[:, limb]
         return ranks
 
-    def _codes(self, ranks: NDArray[Any]) -> NDArray[np.int64]:
+    def _codes(self, ranks: NDArray[Any]) -> Integers:
         keys = np.zeros((len(ranks), len(self._limb_sizes)), np.int64)
         for limb, size in reversed(list(enumerate(self._limb_sizes))):
             keys[:, limb] = ranks % size if limb else ranks

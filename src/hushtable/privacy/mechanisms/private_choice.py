@@ -14,7 +14,6 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
 from hushtable.errors import SealedError
@@ -33,7 +32,7 @@ _MOST_EXPECTED = 2.0**61
 class Scores(NamedTuple):
     """Scores of public candidates, their largest change by one unit, and monotonicity."""
 
-    values: NDArray[np.int64] | list[int]
+    values: Integers | list[int]
     most: int
     monotone: bool
     each: Integers | None = None  # largest change of each score, for `SealedScores.only`
@@ -47,7 +46,7 @@ class SealedScores(SealedValue):
     @classmethod
     def of(
         cls,
-        values: NDArray[np.int64] | list[int],
+        values: Integers | list[int],
         sensitivity: Sensitivity,
         part: DataPart,
         *,
@@ -75,7 +74,7 @@ class SealedScores(SealedValue):
 
 def distance_scores(
     tables: Sequence[SealedCounts],
-    expected: Sequence[NDArray[np.int64]],
+    expected: Sequence[Integers],
     *,
     weights: Sequence[int],
     penalties: Sequence[int],
@@ -110,7 +109,7 @@ def distance_scores(
     )  # fmt: skip
 
 
-def _require_same_shape(table: SealedCounts, model: NDArray[np.int64]) -> None:
+def _require_same_shape(table: SealedCounts, model: Integers) -> None:
     """Raise `SealedError` if NumPy would broadcast, round or overflow."""
     if model.shape != table.shape or model.dtype != np.int64:
         raise SealedError(

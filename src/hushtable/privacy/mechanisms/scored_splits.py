@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import SealedError
 from hushtable.privacy.accounting.run_account import DataPart
 from hushtable.privacy.accounting.sealed import SealedCounts, SealedValue, unseal
@@ -280,7 +280,7 @@ def _range(n_classes: int) -> int:
     return (power - 1).bit_length() << (BITS - 10)
 
 
-def _x_log_x(x: Integers) -> NDArray[np.float64]:
+def _x_log_x(x: Integers) -> Floats:
     values = x.astype(np.float64)
     return np.asarray(values * np.log2(np.maximum(values, 1.0)))
 
@@ -300,9 +300,9 @@ class ScoredSplits(NamedTuple):
     The only split of a set of values into given children has the start -1.
     """
 
-    scores: NDArray[np.int64]
-    n_ways: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    scores: Integers
+    n_ways: Integers
+    starts: Integers
 
 
 class ClassTable:

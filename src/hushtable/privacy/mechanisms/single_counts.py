@@ -18,9 +18,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.composition import delta_of_rows
@@ -44,7 +43,7 @@ NEGLIGIBLE = 1e-18
 MAX_OUTCOMES = 10_000_000
 """Largest number of outcomes that `mass` lists."""
 
-Outcomes = tuple[Integers, NDArray[np.float64]]
+Outcomes = tuple[Integers, Floats]
 """Published counts above 0, increasing, and their probabilities."""
 
 

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Integers
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, Refused, SealedError, TooLarge
 from hushtable.numeric import bisect
@@ -65,9 +65,7 @@ class UniformInsertions:
         """Sample the tuples to insert, from the whole domain."""
         return sparse_subset(self.domain, p=self.beta, noise=noise)
 
-    def keep(
-        self, codes: NDArray[np.int64], counts: NDArray[np.int64], noise: Noise
-    ) -> NDArray[np.bool_]:
+    def keep(self, codes: Integers, counts: Integers, noise: Noise) -> Bools:
         """Sample which tuples of the table are kept, given the number of rows of each."""
         kept = np.zeros(len(codes), np.bool_)
         for share, members in _by_share_of_alpha(counts, self.copies):
@@ -140,9 +138,7 @@ class SourceInsertions:
         keys = keys[np.lexsort(keys.T[::-1])]
         return keys[np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)]] if len(keys) else keys
 
-    def keep(
-        self, codes: NDArray[np.int64], counts: NDArray[np.int64], noise: Noise
-    ) -> NDArray[np.bool_]:
+    def keep(self, codes: Integers, counts: Integers, noise: Noise) -> Bools:
         """Sample which tuples of the table are kept, given the number of rows of each."""
         weights = np.ones(len(codes), object)
         for position, column in enumerate(self.weights):
@@ -266,9 +262,7 @@ def weight_classes(weights: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     return tuple(sorted(products))
 
 
-def _by_share_of_alpha(
-    counts: NDArray[np.int64], copies: int
-) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
+def _by_share_of_alpha(counts: Integers, copies: int) -> Iterator[tuple[Fraction, Integers]]:
     """Yield each share of alpha, and the positions of the tuples with that share."""
     counted = np.minimum(counts, copies)
     for own in np.unique(counted).tolist():
@@ -352,7 +346,7 @@ class RowReplacement(Mechanism):
         g = self.retention
         return PrivacyCost.pure(sensitivity.l1 // 2 * log_upper(1 + g * self.n_tuples / (1 - g)))
 
-    def draw(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
+    def draw(self, exact: Any, noise: Noise) -> Integers:
         """Return the codes of all rows, sorted, because their order is private."""
         if self.n_tuples != exact.domain.size:
             raise SealedError(f"n_tuples is {self.n_tuples}; it must be the size of the domain.")
@@ -385,7 +379,7 @@ class KeptTuples(CellMechanism):
         """Sample the tuples to insert, from the whole domain."""
         return self.law.insert(noise)
 
-    def draw_some(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
+    def draw_some(self, exact: Any, noise: Noise) -> Integers:
         """Return the codes of the table's tuples that are kept, and of all inserted ones."""
         held = exact.counts > 0
         shown = ~held
@@ -490,7 +484,7 @@ class NextView(Mechanism):
         return list(past.views)
 
 
-def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
+def is_among(keys: Keys, others: Keys) -> Bools:
     """Return which keys are among others; both must be sorted and without duplicates.
 
     Examples

@@ -9,9 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 from hushtable.privacy.rational import exp_bounds
 
 FractionBounds = tuple[Fraction, Fraction]
@@ -36,7 +35,7 @@ def laplace_kurtosis(scale: Floats | float) -> Floats:
         return np.asarray(3.0 + 2.0 * np.sinh(0.5 / scale) ** 2)
 
 
-def laplace_mass(rate: float, values: NDArray[np.int64]) -> Floats:
+def laplace_mass(rate: float, values: Integers) -> Floats:
     """Return the probabilities of integers.
 
     Examples

@@ -522,8 +522,8 @@ MAX_COPIES = 10**7
 
 
 def candidates_of(
-    scores: NDArray[np.int64] | Sequence[int], base: Sequence[int] | None
-) -> tuple[NDArray[np.int64], NDArray[Any], list[int] | None]:
+    scores: Integers | Sequence[int], base: Sequence[int] | None
+) -> tuple[Integers, NDArray[Any], list[int] | None]:
     """Return the candidates with positive base measure, their gaps to the best, and weights."""
     values = as_integers("scores", scores)
     if not len(values):
@@ -564,7 +564,7 @@ class SelectionSampler(BernoulliSampler):
 
     def choose(
         self,
-        scores: NDArray[np.int64] | Sequence[int],
+        scores: Integers | Sequence[int],
         *,
         epsilon: Fraction,
         sensitivity: Fraction,

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Integers
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError
 from hushtable.privacy.noise.noise import Noise
@@ -34,7 +34,7 @@ BoundsFunction = Callable[[int], tuple[Fraction, Fraction]]
 _BITS = 96  # initial precision of a probability
 
 
-def bernoulli_indices(noise: Noise, n: int, bounds: BoundsFunction) -> NDArray[np.int64]:
+def bernoulli_indices(noise: Noise, n: int, bounds: BoundsFunction) -> Integers:
     """Draw n Bernoulli variables and return the indexes of successes, in order.
 
     A uniform number is compared with the upper bound, then with the lower one. The bounds are
@@ -95,7 +95,7 @@ def power_bounds(base: Fraction, exponent: int, bits: int) -> tuple[Fraction, Fr
     return Fraction(low, unit), Fraction(high, unit)
 
 
-Keys = NDArray[np.int64]
+Keys = Integers
 
 _DIGIT = 31  # bits of one digit of a large number; products of two digits fit an int64
 
@@ -146,7 +146,7 @@ class _Tree:
         self._numbers: Keys = np.zeros((1, len(self._widths)), np.int64)
         self._open = np.array([self.n_levels])
 
-    def split(self, nodes: NDArray[np.int64], level: int) -> None:
+    def split(self, nodes: Integers, level: int) -> None:
         """Split these nodes into two occupied halves of 2**level leaves each."""
         if not len(nodes):
             return
@@ -174,7 +174,7 @@ class _Tree:
         """Draw all remaining bits and return the numbers."""
         return self._filled(np.arange(self.n_nodes), 0)
 
-    def _filled(self, nodes: NDArray[np.int64], down_to: int) -> Keys:
+    def _filled(self, nodes: Integers, down_to: int) -> Keys:
         """Draw the open bits of some nodes, from the highest down to one level."""
         numbers, top = self._numbers[nodes], self._open[nodes]
         below = 0
@@ -220,7 +220,7 @@ def _codes(numbers: Keys, shape: tuple[int, ...]) -> Keys:
         for position in reversed(range(start, end)):
             rest, codes[:, position] = np.divmod(rest, shape[position])
         end = start
-    inside: NDArray[np.bool_] = (digits == 0).all(axis=1)
+    inside: Bools = (digits == 0).all(axis=1)
     return codes[inside]
 
 

@@ -21,7 +21,7 @@ from typing import Literal as Choice
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import ColumnCodes
+from hushtable.arrays import Bools, ColumnCodes
 
 # Exact arithmetic over encoded columns: fractions of integers, with SQL's NULL.
 #
@@ -145,7 +145,7 @@ class Exact:
 
     numerators: Integers
     denominators: Integers | int
-    null: NDArray[np.bool_]
+    null: Bools
     top: int
     bottom: int
 
@@ -255,7 +255,7 @@ def _summed(left: Exact, right: Exact, operator: Operator) -> Exact:
     return Exact(_whole(total, 2 * top), common, null, 2 * top, bottom)
 
 
-Truths = NDArray[np.bool_]
+Truths = Bools
 Outcomes = frozenset[bool | None]
 
 TRUE: Outcomes = frozenset({True})

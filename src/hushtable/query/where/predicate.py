@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import ColumnCodes, Floats
+from hushtable.arrays import Bools, ColumnCodes, Floats, Integers
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.query.where import translate
 from hushtable.query.where.code_classes import CodeClasses, CodeSets, classify
@@ -70,7 +69,7 @@ class Predicate:
         """Columns of the clause, in the order of their first use."""
         return self.formula.columns
 
-    def mask(self, codes: ColumnCodes) -> NDArray[np.bool_]:
+    def mask(self, codes: ColumnCodes) -> Bools:
         """Return which rows match.
 
         Parameters
@@ -165,7 +164,7 @@ class Predicate:
             )
         return lengths.pop()
 
-    def _evaluate(self, formula: Formula, codes: ColumnCodes, n_rows: int) -> NDArray[np.bool_]:
+    def _evaluate(self, formula: Formula, codes: ColumnCodes, n_rows: int) -> Bools:
         rows = {name: np.asarray(codes[name], np.int64) for name in formula.columns}
         return np.broadcast_to(evaluate(formula, rows), n_rows).copy()
 
@@ -249,7 +248,7 @@ class Predicate:
         return np.asarray(table[tuple(places)])
 
 
-def _profiles(shared: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _profiles(shared: Integers) -> tuple[Integers, Integers]:
     """Merge generalized codes that overlap classes in the same proportions.
 
     Most intervals are inside one class, so tables over these profiles are small.

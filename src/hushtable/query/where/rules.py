@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools
 from hushtable.errors import HushtableError, ParameterError, PredicateError, SchemaError, TooLarge
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.predicate import Predicate, parse
@@ -80,9 +80,7 @@ def is_impossible(where: str, schema: Schema) -> bool:
         return False
 
 
-def kept_rows(
-    table: pa.Table, schema: Schema, recode: Recode | None = None
-) -> NDArray[np.bool_] | None:
+def kept_rows(table: pa.Table, schema: Schema, recode: Recode | None = None) -> Bools | None:
     """Return which published rows keep all rules, or may; None if there is nothing to check.
 
     A generalized row may keep a rule if any of the rows that it represents does. Rules that use a
@@ -215,7 +213,7 @@ class LinkedFact:
     """A condition on one column."""
 
     column: str  # name of the column
-    truth: NDArray[np.bool_]  # whether the condition holds, for each code
+    truth: Bools  # whether the condition holds, for each code
 
     def is_same(self, other: LinkedFact) -> bool:
         """Return whether two conditions are equivalent."""

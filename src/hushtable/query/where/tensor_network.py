@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Floats
 from hushtable.errors import TooLarge
 from hushtable.query.where.code_classes import CodeClasses
 from hushtable.query.where.formula import Formula, Junction, evaluate, join, literals, shorten
@@ -113,7 +114,7 @@ class Network:
             hosts.setdefault(host, []).extend(by_columns[columns])
         return [join(junction.every, parts) for parts in hosts.values()], wide
 
-    def _table(self, formula: Formula) -> NDArray[np.bool_]:
+    def _table(self, formula: Formula) -> Bools:
         """Evaluate the formula on one code of each class of each of its columns."""
         cells = self._cells(formula)
         if cells > MAX_CELLS:
@@ -162,7 +163,7 @@ def total(network: Network, weights: Sequence[Tensor], output: tuple[Wire, ...] 
     return result
 
 
-def contract(tensors: Sequence[Tensor], output: tuple[Wire, ...] = ()) -> NDArray[np.float64]:
+def contract(tensors: Sequence[Tensor], output: tuple[Wire, ...] = ()) -> Floats:
     """Sum a product of tensors over all axes except the output axes, in floating point."""
     return _run(tensors, output, _path(tensors, output), None)
 
@@ -196,7 +197,7 @@ def _path(tensors: Sequence[Tensor], output: tuple[Wire, ...], n_times: int = 1)
 
 def _run(
     tensors: Sequence[Tensor], output: tuple[Wire, ...], path: Path, modulus: int | None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Multiply tensors pairwise along a path; sum out each axis as soon as possible.
 
     With a modulus below 2**15 and at most 2**23 products in a sum, no sum reaches 2**53.
