@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.audit.bounds import EventTally, at_least, at_most, visible_rate
 from hushtable.audit.cases import Case
 from hushtable.audit.events import Both, Not, Within
@@ -302,9 +302,7 @@ class SingleTest:
         places = np.arange(len(found)) - (len(found) - 1) / 2
         return float(found @ places)
 
-    def _lacking(
-        self, table: TableInput, n: int, until: float = math.inf
-    ) -> tuple[NDArray[np.int64], int]:
+    def _lacking(self, table: TableInput, n: int, until: float = math.inf) -> tuple[Integers, int]:
         """Return for each record how often fewer than k fit, and the number of runs made."""
         method: Any = self.subject.method
         schema = self.subject.schema
@@ -340,14 +338,14 @@ class SingleTest:
 
 
 def n_fits(
-    codes: NDArray[np.int64],
-    noisy: NDArray[np.int64],
-    widths: NDArray[np.int64],
+    codes: Integers,
+    noisy: Integers,
+    widths: Integers,
     *,
-    unchanged: NDArray[np.int64],
-    joined: NDArray[np.int64] | None,
+    unchanged: Integers,
+    joined: Integers | None,
     is_box: bool,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Return the number of records that fit each noisy record at least as well as its owner.
 
     This implements the definition directly, independently of the method's code.

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Bools
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.audit.bounds import deviations
 from hushtable.audit.features import Features
 
-Values = NDArray[np.float64]
+Values = Floats
 
 MAX_CUTS = 24
 """Maximum number of thresholds of one feature."""
@@ -384,7 +383,7 @@ def _at(name: str, cuts: Values, place: int) -> Event:
     return (Within(name, high=value), Within(name, low=value), Within(name, value, value))[kind]
 
 
-def _bins(values: Values, edges: Values) -> NDArray[np.int64]:
+def _bins(values: Values, edges: Values) -> Integers:
     """Return the bins of values; absence is the last bin."""
     places = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(edges) - 1)
     return np.where(np.isnan(values), len(edges), places)
@@ -435,7 +434,7 @@ def _leaning(x: Values, y: Values, edges: Values) -> Values | None:
     return np.append(shift * steps, 0.0)
 
 
-def _distance(one: NDArray[np.int64], two: NDArray[np.int64]) -> float:
+def _distance(one: Integers, two: Integers) -> float:
     """Return the largest distance of two cumulative histograms, in standard deviations."""
     n = one.sum() * two.sum() / (one.sum() + two.sum())
     gaps = np.abs(np.cumsum(one / one.sum()) - np.cumsum(two / two.sum()))

@@ -27,10 +27,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable import kernels
-from hushtable.arrays import Integers
+from hushtable.arrays import Bools, Integers
 from hushtable.engine.cells import Recodings
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
@@ -80,7 +79,7 @@ class Tuples:
         """Number of elements of each tuple."""
         return np.diff(self.starts)
 
-    def take(self, kept: NDArray[np.bool_]) -> Tuples:
+    def take(self, kept: Bools) -> Tuples:
         """Return the tuples selected by a mask."""
         elements = np.repeat(kept, self.lengths)
         starts = np.append(0, np.cumsum(self.lengths[kept]))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Integers
 from hushtable.domain import Domain
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema.recoding import Recoding
 
-Counts = NDArray[np.int64]
+Counts = Integers
 Recodings = Mapping[str, Recoding]  # by column name
 ColumnGroups = Sequence[Sequence[str]]  # by column names
 
@@ -27,17 +27,17 @@ class OccupiedCells:
     """
 
     domain: Domain
-    codes: NDArray[np.int64]
+    codes: Integers
     counts: Counts
 
-    def only(self, kept: NDArray[np.bool_]) -> OccupiedCells:
+    def only(self, kept: Bools) -> OccupiedCells:
         """Return the cells selected by a mask."""
         return OccupiedCells(self.domain, self.codes[kept], self.counts[kept])
 
 
 # Published rows of occupied cells, created on this machine or written by Spark executors.
 
-Keys = NDArray[np.int64]
+Keys = Integers
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.arrays import Bools, Codes32
+from hushtable.arrays import Bools, Codes32, Floats, Integers
 from hushtable.engine.encode import (
     ABOVE_ALL,
     BELOW_ALL,
@@ -129,8 +129,8 @@ def _number_code(text: str, column: Number, rules: RuleCodes) -> int:
     return int(rules.above) if place >= column.n_values else math.floor(place)
 
 
-Wholes = NDArray[np.int64]
-Reals = NDArray[np.float64]
+Wholes = Integers
+Reals = Floats
 
 
 def encode_here(

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from hushtable.arrays import Codes32, Integers
+from hushtable.arrays import Bools, Codes32, Integers
 from hushtable.engine import connect, open_table
 from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.engine.edges import read_graph
@@ -48,7 +47,7 @@ class CodedRows:
         """Return the rows of a block, sampling exact values inside generalized cells."""
         return cls.of(block.schema, block.rows(rng))
 
-    def take(self, places: NDArray[np.int64]) -> CodedRows:
+    def take(self, places: Integers) -> CodedRows:
         """Return the rows at these positions."""
         return CodedRows(self.schema, {n: c[places] for n, c in self.codes.items()}, len(places))
 
@@ -66,7 +65,7 @@ class CodedRows:
         order, is_first = self._sorted()
         return self.take(order[is_first])
 
-    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _sorted(self) -> tuple[Integers, Bools]:
         domain = self.schema.domain
         keys = domain.pack(np.column_stack([self.codes[name] for name in domain.names]))
         order = np.lexsort(keys.T[::-1])

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.files.memory import physical_memory
 from hushtable.schema import Boolean, Categorical, Column, Decimal, Numeric, Schema, Value
@@ -26,7 +27,7 @@ _SHORT = 20_000  # below this many values, a Python loop is faster than importin
 _SMALL = 1 << 16  # columns with at most this many codes get a table of all values
 
 
-def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
+def to_values(column: Column, codes: Integers) -> pa.Array:
     """Convert codes to values; missing is null.
 
     Categorical columns are dictionary-encoded, which is compact and fast to write.
@@ -79,7 +80,7 @@ def typed(column: Column, values: Iterable[Value]) -> pa.Array:
     return pa.array(stored, arrow_type(column))
 
 
-def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int64]:
+def nearest_codes(column: Numeric, real: Floats) -> Integers:
     """Return the code of the grid point nearest to each number; clip to the bounds.
 
     Examples
@@ -89,7 +90,7 @@ def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int6
     >>> nearest_codes(age, np.array([-7.2, 20.5, 20.4, 1e9])).tolist()
     [0, 3, 2, 81]
     """
-    places: NDArray[np.float64] = np.clip(np.floor(column.place(real)), 0, column.n_values - 1)
+    places: Floats = np.clip(np.floor(column.place(real)), 0, column.n_values - 1)
     return places.astype(np.int64)
 
 
@@ -102,9 +103,7 @@ def plain(table: pa.Table) -> pa.Table:
     return table
 
 
-def to_labels(
-    column: Column, codes: NDArray[np.int64], recoding: Recoding | None = None
-) -> pa.Array:
+def to_labels(column: Column, codes: Integers, recoding: Recoding | None = None) -> pa.Array:
     """Convert codes, recoded or not, to published values; missing and -1 are null.
 
     Examples
@@ -136,9 +135,7 @@ def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
     return table
 
 
-def to_codes(
-    column: Column, values: pa.ChunkedArray, recoding: Recoding | None = None
-) -> NDArray[np.int64]:
+def to_codes(column: Column, values: pa.ChunkedArray, recoding: Recoding | None = None) -> Integers:
     """Convert published values or labels back to codes.
 
     Examples
@@ -162,11 +159,11 @@ def to_codes(
     else:
         known = [column.code_of(label) for label in labels]
     table = np.array([*known, missing_code], np.int64)
-    codes: NDArray[np.int64] = table[places]
+    codes: Integers = table[places]
     return codes
 
 
-def _distinct(values: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
+def _distinct(values: pa.ChunkedArray) -> tuple[list[Any], Integers]:
     """Return the distinct values and the position of each value among them; null comes last."""
     if len(values) < _SHORT and not pa.types.is_dictionary(values.type):
         each = values.to_pylist()
@@ -195,10 +192,10 @@ def _is_short(column: Numeric, real: NDArray[Any]) -> bool:
     return bool(most / float(column.exact_step) < _MOST_STEPS)  # False for NaN
 
 
-def _rounded(column: Numeric, real: NDArray[Any]) -> NDArray[np.int64]:
+def _rounded(column: Numeric, real: NDArray[Any]) -> Integers:
     """Return the code of the nearest grid point, or of a special value."""
     steps = (real - float(column.exact_low)) / float(column.exact_step)
-    codes: NDArray[np.int64] = np.rint(steps).astype(np.int64)
+    codes: Integers = np.rint(steps).astype(np.int64)
     for key, code in column.special_places.items():
         codes[real == float(key)] = code
     return codes
@@ -213,7 +210,7 @@ def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
     return [place_of[label] for label in labels]
 
 
-def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def repeated(counts: Integers) -> Integers:
     """Repeat the position of each count as often as the count says.
 
     Raise `TooLarge` if the result exceeds the machine's memory: counts may come from a forged
@@ -238,7 +235,7 @@ def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 # --- Arrow and NumPy ------------------------------------------------------------------------------
 
 
-def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+def numbers(values: NDArray[Any], missing: Bools | None = None) -> pa.Array:
     """Convert numbers to an Arrow array of their type, null where they are missing.
 
     Examples
@@ -254,7 +251,7 @@ def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> p
     return pa.Array.from_buffers(kind, len(values), [there, content])
 
 
-def below_each_other(tables: Sequence[NDArray[np.int64]]) -> pa.Table:
+def below_each_other(tables: Sequence[Integers]) -> pa.Table:
     """Concatenate tables of counts: number of the table, number of the cell in C order, count.
 
     Examples
@@ -300,7 +297,7 @@ def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
     return np.dtype(f"{letter}{kind.bit_width // 8}")
 
 
-def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], Bools]:
     """Return numbers as a NumPy array, undefined where null, and a mask of nulls.
 
     Examples
@@ -347,7 +344,7 @@ def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -
 # Tuples as published columns.
 
 
-def written_tuples(schema: Schema, codes: NDArray[np.int64]) -> dict[str, pa.Array]:
+def written_tuples(schema: Schema, codes: Integers) -> dict[str, pa.Array]:
     """Return tuples, one row of codes each, as published columns."""
     return {
         name: to_values(column, codes[:, position])

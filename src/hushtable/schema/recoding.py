@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, TaxonomyError
 from hushtable.schema import CalendarColumn, Categorical, Column, GridColumn, Schema, Value
@@ -45,7 +45,7 @@ class Recoding(ABC):
         """New code of missing, or None if the column has none."""
         return self.size - 1 if self.has_missing else None
 
-    def apply(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def apply(self, codes: Integers) -> Integers:
         """Map old codes to new ones."""
         values = self._map(np.minimum(codes, self.n_values - 1))
         if self.n_special:
@@ -54,7 +54,7 @@ class Recoding(ABC):
         return values
 
     @property
-    def of_all(self) -> NDArray[np.int64]:
+    def of_all(self) -> Integers:
         """New code of each old one, special values and missing included."""
         return self.apply(np.arange(self.n_values + self.n_special))
 
@@ -68,12 +68,12 @@ class Recoding(ABC):
         return (*self.labels, *self.special)
 
     @abstractmethod
-    def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _map(self, codes: Integers) -> Integers:
         """Map old codes of values to new ones."""
 
     @property
     @abstractmethod
-    def widths(self) -> NDArray[np.int64]:
+    def widths(self) -> Integers:
         """Number of old codes per new one, special values and missing included."""
 
 
@@ -83,11 +83,11 @@ class ValueGroups(Recoding):
 
     groups: tuple[int, ...]
 
-    def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _map(self, codes: Integers) -> Integers:
         return np.asarray(self.groups, np.int64)[codes]
 
     @cached_property
-    def widths(self) -> NDArray[np.int64]:
+    def widths(self) -> Integers:
         """Number of old codes per new one."""
         counts = np.bincount(self.groups, minlength=len(self.labels)).astype(np.int64)
         return np.append(counts, np.ones(self.n_special, np.int64))
@@ -99,16 +99,16 @@ class Intervals(Recoding):
 
     starts: Sequence[int]
 
-    def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _map(self, codes: Integers) -> Integers:
         return np.searchsorted(np.asarray(self.starts), codes, side="right").astype(np.int64) - 1
 
     @property
-    def of_all(self) -> NDArray[np.int64]:
+    def of_all(self) -> Integers:
         """New code of each old one, special values and missing included."""
         return np.repeat(np.arange(self.size), self.widths)
 
     @cached_property
-    def widths(self) -> NDArray[np.int64]:
+    def widths(self) -> Integers:
         """Number of old codes per new one."""
         counts = np.diff(np.append(np.asarray(self.starts, np.int64), self.n_values))
         return np.append(counts, np.ones(self.n_special, np.int64))

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.engine import connect
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.errors import DataError
@@ -38,8 +37,8 @@ class AttackTables:
 
     names: tuple[str, ...]  # columns that the original and the release share
     # values of ordered columns are positions from 0 to 1 in the public range
-    ordered: NDArray[np.bool_]
-    sizes: NDArray[np.int64]  # size of each released domain, without special values
+    ordered: Bools
+    sizes: Integers  # size of each released domain, without special values
     original: Floats  # rows by columns; missing is NaN, unordered columns contain codes
     published: Floats
     control: Floats | None  # rows that are not in the release
@@ -129,9 +128,7 @@ def _labels(cut: Recoding) -> Column:
     return Categorical(type="categorical", values=labels)
 
 
-def _read(
-    table: pa.Table, columns: Mapping[str, Column], schema: Schema
-) -> dict[str, NDArray[np.int64]]:
+def _read(table: pa.Table, columns: Mapping[str, Column], schema: Schema) -> dict[str, Integers]:
     """Encode a table; clip numbers, and replace other out-of-domain values by missing."""
     lenient: dict[str, Any] = {}
     for name, column in columns.items():
@@ -188,7 +185,7 @@ def _clipped(values: pa.ChunkedArray, column: Numeric) -> pa.ChunkedArray:
 
 def _matrix(
     columns: Mapping[str, Column],
-    codes: Mapping[str, NDArray[np.int64]],
+    codes: Mapping[str, Integers],
     recode: Mapping[str, Recoding],
     *,
     done: bool = False,
@@ -212,7 +209,7 @@ def _matrix(
     return np.asarray(matrix[np.lexsort(matrix.T)])
 
 
-def equal(first: Floats, second: Floats) -> NDArray[np.bool_]:
+def equal(first: Floats, second: Floats) -> Bools:
     """Return where two arrays agree; two missing values are equal."""
     return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
 

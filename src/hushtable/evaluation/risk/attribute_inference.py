@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats, Integers
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.evaluation.risk.attack import MOST_TARGETS, AttackTables, Outcome, Rate, equal
 from hushtable.kernels.nearest import nearest_without_each
 
@@ -94,7 +93,7 @@ def _hits(scene: AttackTables, place: int, people: Floats, guesses: Floats) -> R
     return Rate.of(int(np.count_nonzero(right)), len(people))
 
 
-def _is_right(truth: Floats, guesses: Floats, is_ordered: bool) -> NDArray[np.bool_]:
+def _is_right(truth: Floats, guesses: Floats, is_ordered: bool) -> Bools:
     right = equal(truth, guesses)
     if is_ordered:
         right |= np.abs(truth - guesses) <= TOLERANCE + 1e-12

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.engine import connect
 from hushtable.errors import HushtableError
 from hushtable.evaluation.findings import MetricValue, Plain, share_metric, wilson
@@ -47,7 +47,7 @@ class Linkage(Plain):
 
 def likelihood_linkage(
     method: Uncertain,
-    values: NDArray[np.float64],
+    values: Floats,
     schema: Schema,
     noise: Noise,
     *,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.evaluation.findings import Metric, MetricValue, share_metric
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate, difference
 from hushtable.extras import needing
@@ -74,7 +74,7 @@ def run(scene: AttackTables) -> list[Outcome]:
     ]
 
 
-def _best_limit(members: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+def _best_limit(members: Floats, others: Floats) -> float:
     """Return the distance threshold with the largest advantage."""
     limits = np.unique(np.concatenate((members, others)))
     caught = np.searchsorted(np.sort(members), limits, side="right") / len(members)
@@ -82,7 +82,7 @@ def _best_limit(members: NDArray[np.float64], others: NDArray[np.float64]) -> fl
     return float(limits[np.argmax(caught - wrong)])
 
 
-def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> MetricValue:
+def _area(members: Floats, others: Floats) -> MetricValue:
     """Return the area under the ROC curve, with DeLong's 95% interval."""
     m, n = len(members), len(others)
     together = rankdata(np.concatenate((members, others)))
@@ -95,5 +95,5 @@ def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> MetricVa
     return AUC.at(area, low=max(area - half_width, 0.0), high=min(area + half_width, 1.0))
 
 
-def _variance(values: NDArray[np.float64]) -> float:
+def _variance(values: Floats) -> float:
     return float(values.var(ddof=1)) if len(values) > 1 else 0.0

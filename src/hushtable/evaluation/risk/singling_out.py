@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.findings import share_metric
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate
 
@@ -46,7 +45,7 @@ class Description:
 
     def count(self, table: Floats, *, most: int = 2) -> int:
         """Count the matching rows, up to `most`; column-major order of the table is faster."""
-        rows: NDArray[np.int64] | None = None
+        rows: Integers | None = None
         for column, relation, value in zip(self.columns, self.relations, self.values, strict=True):
             held = table[:, column] if rows is None else table[rows, column]
             if np.isnan(value):

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.findings import Plain, over_repeats
 from hushtable.evaluation.inputs import AlignedTables, CodedRows
 from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
@@ -54,8 +53,8 @@ class DegreeComparison(Plain):
     """Comparison of two degree sequences."""
 
     degrees: Integers  # evenly spaced on a logarithmic scale
-    original: NDArray[np.float64]  # share of nodes with at least that degree
-    published: NDArray[np.float64]
+    original: Floats  # share of nodes with at least that degree
+    published: Floats
     totals: dict[str, tuple[float, float]]  # name to values in the original and in the release
 
 
@@ -89,7 +88,7 @@ def _totals(degrees: Integers) -> dict[str, float]:
     }
 
 
-def _at_least(values: Integers, degrees: Integers) -> NDArray[np.float64]:
+def _at_least(values: Integers, degrees: Integers) -> Floats:
     below = np.searchsorted(np.sort(values), degrees, side="left")
     return np.asarray((len(values) - below) / max(len(values), 1))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.files.progress import Progress, silent
@@ -38,7 +38,7 @@ MAX_PLOT_BINS = 24
 class ValueShares:
     """Shares of the codes that occur; possibly negative after noise was subtracted."""
 
-    codes: NDArray[np.int64]
+    codes: Integers
     shares: Floats
     noisy: bool = False
 
@@ -51,7 +51,7 @@ class ValueShares:
         codes = np.union1d(self.codes, other.codes)
         return self._on(codes), other._on(codes)
 
-    def _on(self, codes: NDArray[np.int64]) -> Floats:
+    def _on(self, codes: Integers) -> Floats:
         shares = np.zeros(len(codes))
         shares[np.searchsorted(codes, self.codes)] = self.shares
         return shares
@@ -83,7 +83,7 @@ def value_shares(
 
 def on_present(
     column: Column, truth: ValueShares, share: ValueShares
-) -> tuple[NDArray[np.int64], Floats, Floats, int]:
+) -> tuple[Integers, Floats, Floats, int]:
     """Return the codes in use, both distributions among present values, and the largest code."""
     codes = np.union1d(truth.codes, share.codes)
     present = codes < column.n_values
@@ -91,7 +91,7 @@ def on_present(
     return codes, one / (one.sum() or 1.0), two / (two.sum() or 1.0), column.n_values - 1
 
 
-def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
+def wasserstein(codes: Integers, one: Floats, two: Floats, span: int) -> float:
     """Return the area between two distribution functions, divided by the range.
 
     Examples
@@ -105,7 +105,7 @@ def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -
     return min(float(gap @ np.diff(codes)) / max(span, 1), 1.0)
 
 
-def largest_gap(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
+def largest_gap(codes: Integers, one: Floats, two: Floats, span: int) -> float:
     """Return the largest difference between two distribution functions."""
     if not two.any() or not one.any():
         return float(one.any() != two.any())

@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools
 from hushtable.evaluation.findings import Metric, Plain
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.marginals import OriginalAndPublished
@@ -84,7 +84,7 @@ def compare_slopes(
     return tuple(found.values())
 
 
-Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+Masks = tuple[Bools, Bools]
 
 
 def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]]:
@@ -106,7 +106,7 @@ def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]
     return groups
 
 
-def _line(rows: CodedRows, one: str, two: str, mask: NDArray[np.bool_]) -> tuple[float, float]:
+def _line(rows: CodedRows, one: str, two: str, mask: Bools) -> tuple[float, float]:
     """Return the correlation of two columns and the slope of the second on the first."""
     values = []
     for name in (one, two):

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Bools, Integers
 from hushtable.kernels import MOVES
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.scored_splits import SplitChoice
@@ -257,7 +257,7 @@ class _Open:
     first: Integers  # (regions, axes)
     last: Integers
 
-    def keep(self, mask: NDArray[np.bool_]) -> _Open:
+    def keep(self, mask: Bools) -> _Open:
         return _Open(self.nodes[mask], self.regions[mask], self.first[mask], self.last[mask])
 
     def beside(self, others: _Open) -> _Open:
@@ -373,7 +373,7 @@ class _Growth:
             axis=1,
         )
 
-    def _test(self, open_: _Open) -> NDArray[np.bool_]:
+    def _test(self, open_: _Open) -> Bools:
         """Count regions with noise; return which are large enough to split."""
         tree, epsilon = self.tree, self.rules.epsilon_test
         totals = self.rows.totals(open_.regions.tolist())

@@ -28,9 +28,8 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import ColumnCodes, Floats, Integers
+from hushtable.arrays import Bools, ColumnCodes, Floats, Integers
 from hushtable.methods.quilt.measurements import (
     WITHIN,
     ClassTotals,
@@ -127,7 +126,7 @@ class TableSums:
     # --- least squares ----------------------------------------------------------------------------
 
     def decided(
-        self, columns: Group, wanted: NDArray[np.bool_] | Floats, *, with_total: bool = False
+        self, columns: Group, wanted: Bools | Floats, *, with_total: bool = False
     ) -> SumEstimates | None:
         """Estimate a weighted sum of combinations of codes by generalized least squares.
 

@@ -33,7 +33,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Codes16, Floats, Integers
+from hushtable.arrays import Bools, Codes16, Floats, Integers
 from hushtable.kernels import log_linear as kernels
 from hushtable.kernels.log_linear import Index, Indexes, SweepTables
 from hushtable.methods.quilt import particles
@@ -249,7 +249,7 @@ class LogLinearModel:
 
     def __init__(
         self,
-        marginals: Sequence[NDArray[np.float64]],
+        marginals: Sequence[Floats],
         *,
         total: float,
         n_particles: int,
@@ -265,7 +265,7 @@ class LogLinearModel:
         self.similarity = [1.0] * len(self.sizes)
         self.rng = PostprocessingRng(seed)
         self._indexes: tuple[Indexes, Indexes] | None = None  # of the tables, once they are packed
-        self.possible: list[tuple[Group, NDArray[np.bool_]]] = []  # see `exclude`
+        self.possible: list[tuple[Group, Bools]] = []  # see `exclude`
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
@@ -301,7 +301,7 @@ class LogLinearModel:
         self.tables.insert(at, table)
         return table
 
-    def exclude(self, possible: Sequence[tuple[Group, NDArray[np.bool_]]]) -> None:
+    def exclude(self, possible: Sequence[tuple[Group, Bools]]) -> None:
         """Exclude impossible combinations of codes: structural zeros of the model.
 
         Each entry has columns, and for each combination of their codes whether it is possible.
@@ -761,7 +761,7 @@ class LogLinearModel:
         return np.array([*sites, *((i, j) for _, i, j in strongest)], np.uint64)
 
 
-def _positive(marginal: NDArray[np.float64]) -> Floats:
+def _positive(marginal: Floats) -> Floats:
     """Return probabilities with a small minimum, so that every value stays possible."""
     share = np.maximum(marginal / max(float(marginal.sum()), 1e-300), _LEAST_PROBABILITY)
     scaled: Floats = share / share.sum()

@@ -35,9 +35,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import ColumnCodes, Floats, Integers
+from hushtable.arrays import Bools, ColumnCodes, Floats, Integers
 from hushtable.methods.quilt.measurements import (
     Component,
     Group,
@@ -608,6 +607,6 @@ def _ranks(counts: Floats) -> Floats:
     return np.asarray((2 * ends - counts) / max(float(ends[-1]), 1e-12) - 1)
 
 
-def _is_merged(places: Integers) -> NDArray[np.bool_]:
+def _is_merged(places: Integers) -> Bools:
     """Return which values share their bucket with others."""
     return np.bincount(places)[places] > 1

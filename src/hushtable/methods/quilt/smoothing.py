@@ -25,9 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats, Integers
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.kernels.log_linear import THETA_LIMIT
 
 LENGTH = 3.0
@@ -59,7 +58,7 @@ class BucketLine:
     """Positions of the buckets of an ordered column."""
 
     at: Floats  # the mean position of the values of each bucket
-    off_line: NDArray[np.bool_]  # buckets not on the line: missing, and values that stand out
+    off_line: Bools  # buckets not on the line: missing, and values that stand out
 
 
 def interpolation_matrix(

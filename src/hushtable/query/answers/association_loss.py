@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.schema import Numeric, Schema
 from hushtable.schema.codes import as_numpy, to_codes
 from hushtable.schema.recoding import Recoding
@@ -85,8 +85,8 @@ def kept_in_cells(
 def after_cuts(
     schema: Schema,
     recode: Mapping[str, Recoding],
-    codes: Mapping[str, NDArray[np.int64]],
-    counts: NDArray[np.float64],
+    codes: Mapping[str, Integers],
+    counts: Floats,
 ) -> dict[tuple[str, str], float]:
     """Return the share of association kept after sampling uniformly from generalized numbers.
 

@@ -30,7 +30,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.numeric import NORMAL, normal_quantile
@@ -255,8 +254,8 @@ class ErrorLaw:
     (40.0, 60.0)
     """
 
-    values: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
+    values: Integers
+    probabilities: Floats
 
     @cached_property
     def mean(self) -> float:

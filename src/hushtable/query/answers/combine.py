@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, Refused
 from hushtable.files.memory import require_memory
 from hushtable.numeric import CONFIDENCE, bisect
@@ -86,7 +86,7 @@ def some_rows(
         raise ParameterError(f"no published row satisfies {where!r}; omit n.")
     whole, rest = divmod(n, max(1, len(there)))
     chosen = [np.tile(there, whole), rng.choice(there, rest, replace=False)] if n else [there[:0]]
-    taken: NDArray[np.int64] = np.concatenate(chosen)
+    taken: Integers = np.concatenate(chosen)
     rng.shuffle(taken)
     return frame.take(numbers(taken))
 

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import ReleaseError
 from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Schema
@@ -39,9 +39,7 @@ def fresh() -> Generator:
     return np.random.default_rng()
 
 
-def draw_inside(
-    coarser: Recoding | CodeSets, codes: NDArray[np.int64], rng: Generator
-) -> NDArray[np.int64]:
+def draw_inside(coarser: Recoding | CodeSets, codes: Integers, rng: Generator) -> Integers:
     """Sample a value of the original column uniformly from inside each generalized value.
 
     Examples
@@ -55,9 +53,7 @@ def draw_inside(
     return place_inside(coarser, codes, rng.random(len(codes)))
 
 
-def place_inside(
-    coarser: Recoding | CodeSets, codes: NDArray[np.int64], places: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def place_inside(coarser: Recoding | CodeSets, codes: Integers, places: Floats) -> Integers:
     """Return the original value at a relative position (0 to 1) inside each generalized value.
 
     Examples
@@ -77,7 +73,7 @@ def place_inside(
     return np.asarray(last[run] - (ends[run] - 1 - picks))
 
 
-ByColumn = Mapping[str, NDArray[np.int64]]
+ByColumn = Mapping[str, Integers]
 """Rows as one array of codes per column."""
 
 About = Literal["rows", "distinct tuples", "people", "nodes"]
@@ -94,9 +90,9 @@ class KnownNoiseRows:
 
     n_rows: float  # expected number of noise rows among the published rows
     # Distribution over the codes of each column, independent between columns; uniform by default.
-    shares: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    shares: Mapping[str, Floats] = field(default_factory=dict)
 
-    def share(self, name: str, size: int) -> NDArray[np.float64]:
+    def share(self, name: str, size: int) -> Floats:
         """Return the share of each code of a column."""
         return self.shares.get(name, np.full(size, 1.0 / size))
 
@@ -193,7 +189,7 @@ def published_rows(
 
 def encoded(
     schema: Schema, frame: pa.Table, recode: Mapping[str, Recoding] | None = None
-) -> dict[str, NDArray[np.int64]]:
+) -> dict[str, Integers]:
     """Encode published values, generalized or not."""
     recode = recode or {}
     try:

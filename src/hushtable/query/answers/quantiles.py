@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.numeric import GAP_RANGE, NORMAL, between_ends
 from hushtable.query.answers.estimator import Estimate, Scope, Support
 from hushtable.query.answers.moments import TOO_FEW, Ask, NumericQuery, condition_text
@@ -45,7 +44,7 @@ def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scop
 
     known: dict[int, tuple[float, ...]] = {}
 
-    def surplus(places: NDArray[np.int64]) -> Surplus:
+    def surplus(places: Integers) -> Surplus:
         """Return the surplus of rows at or below each value, with its error."""
         new = [place for place in places.tolist() if place not in known]
         for start in range(0, len(new), at_once):
@@ -114,7 +113,7 @@ def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scop
 
 
 def no_quantile(
-    column: Scale, possible: NDArray[np.int64], *, what: str, scope: Scope, notes: tuple[str, ...]
+    column: Scale, possible: Integers, *, what: str, scope: Scope, notes: tuple[str, ...]
 ) -> Estimate:
     """Return a placeholder for a quantile of rows that may not exist."""
     low, high = value_at(column, possible[[0, -1]].tolist())
@@ -130,9 +129,7 @@ def no_quantile(
     )
 
 
-def codes_in_words(
-    column: Scale, possible: NDArray[np.int64], ends: tuple[int, int]
-) -> tuple[str, ...]:
+def codes_in_words(column: Scale, possible: Integers, ends: tuple[int, int]) -> tuple[str, ...]:
     """Return the note for an interval that covers nearly all possible values."""
     bounds = numbers_of(column, possible[[0, -1]])
     low, high = numbers_of(column, np.array(ends))
@@ -175,7 +172,7 @@ def _errors(found: SumEstimates, sampling: Floats | float, scope: Scope) -> tupl
 
 
 def _crossing(
-    surplus: Callable[[NDArray[np.int64]], Surplus],
+    surplus: Callable[[Integers], Surplus],
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
     size: int,
 ) -> tuple[int, int, int]:
@@ -211,15 +208,15 @@ def _crossing(
 
 
 def _not_rejected(
-    places: NDArray[np.int64],
+    places: Integers,
     at: Surplus,
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return whether the quantile may be after the preceding position and up to each position."""
     before = Surplus(*(np.append(0.0, part[:-1]) for part in (at.values, at.drawn, at.model)))
     before.values[0] = -np.inf  # no rows are below the first value
 
-    def kept(deviations: Floats | float) -> NDArray[np.bool_]:
+    def kept(deviations: Floats | float) -> Bools:
         enough = at.values + at.half_width(deviations) >= 0
         return np.asarray(enough & (before.values - before.half_width(deviations) < 0))
 

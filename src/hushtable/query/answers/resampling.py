@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 from hushtable.numeric import project_to_simplex
 from hushtable.query.answers.cell_sums import PublishedCells
 from hushtable.query.answers.published import Generator, place_inside
@@ -69,7 +69,7 @@ def tilted(weights: Floats, values: Floats, wanted: Floats) -> Floats:
 
 def redrawn_cells(
     cells: PublishedCells, counts: NDArray[Any], variance: float, rng: Generator
-) -> tuple[dict[str, NDArray[np.int64]], Floats]:
+) -> tuple[dict[str, Integers], Floats]:
     """Sample rows from noisy cells, after adding noise that reflects the uncertainty of the counts.
 
     Return the codes of the rows, and their weights, which are all 1.
@@ -146,7 +146,7 @@ def _may_lack(column: Any) -> bool:
     return bool(column.size > column.n_values)
 
 
-def _broken_stick(rng: Generator) -> NDArray[np.float64]:
+def _broken_stick(rng: Generator) -> Floats:
     """Sample the weights of a Dirichlet process with concentration 1/2 (Sethuraman 1994).
 
     Examples

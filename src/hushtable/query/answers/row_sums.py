@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import ColumnCodes, Floats
+from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.errors import TooLarge
 from hushtable.numeric import NORMAL
 from hushtable.query.where import Predicate, parse
@@ -53,7 +52,7 @@ class UnitRuler:
         return places
 
 
-def numbers_of(column: Scale, codes: NDArray[np.int64]) -> Floats:
+def numbers_of(column: Scale, codes: Integers) -> Floats:
     """Return the numbers of codes; for dates and times, the second at which the period begins.
 
     Examples
