@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -75,10 +75,6 @@ class CheckRow:
     word: Word
     said: str
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data."""
-        return asdict(self)
 
 
 def held(found: bool, said: str) -> CheckResult:

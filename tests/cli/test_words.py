@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from hushtable.cli.app import app
-from hushtable.cli.plain import MEANING
+from hushtable.cli.plain import INTERRUPTED, NOT_TESTED, REFUSED, TERMINATED, WRONG_USAGE
 from hushtable.query.answers import Estimate
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
@@ -54,7 +54,8 @@ def test_every_command_has_json_and_one_word_for_what_it_writes(path: tuple[str,
 
 def test_exit_codes_are_those_of_the_document() -> None:
     table = re.findall(r"^\| (\d+) \| (.+) \|$", DOCUMENT.read_text(), re.MULTILINE)
-    assert {int(code): meaning for code, meaning in table} == MEANING
+    codes = {0, REFUSED, WRONG_USAGE, NOT_TESTED, INTERRUPTED, TERMINATED}
+    assert {int(code) for code, _ in table} == codes
 
 
 FIRST_OF_EACH = {path[:-1] if len(path) > 1 and path[0] in {"plan", "publish", "audit"} else path:

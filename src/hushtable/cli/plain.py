@@ -37,20 +37,10 @@ def visible(text: str) -> str:
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
-# Exit codes of commands; docs/command-line.md has the same table.
+# Exit codes of commands that do not succeed; docs/command-line.md explains them.
 
-DONE = 0
 REFUSED = 1
 WRONG_USAGE = 2
 NOT_TESTED = 3
 INTERRUPTED = 130
 TERMINATED = 143
-
-MEANING = {
-    DONE: "done; a warning on standard error if a step after a complete release failed",
-    REFUSED: "refused, failed, or a check failed; one message on standard error",
-    WRONG_USAGE: "wrong usage: an unknown or invalid option or argument",
-    NOT_TESTED: "the audit found no violation but could not test a promise",
-    INTERRUPTED: "interrupted (Ctrl-C); standard error says whether anything was charged",
-    TERMINATED: "terminated (SIGTERM); the same",
-}

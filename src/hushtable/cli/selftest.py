@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def selftest(as_json: AsJson = False) -> None:
     where = _where()
     failed = [row for row in rows if row.word == "FAILS"]
     if as_json:
-        checks = [row.to_dict() for row in rows]
+        checks = [asdict(row) for row in rows]
         print_json({**where, "holds": not failed, "checks": checks})
     else:
         _show(rows, where)

@@ -652,38 +652,33 @@ class UncertainPlan(Plan[SealedTable]):
         """Return the noisy records as the public table, in the given order."""
         carried = values[order, len(self.names) : len(self.names) + len(self.method.carry)]
         table = self.table(perturbed.steps[order], carried)
-        stds = self.stds(perturbed.widths)[order]
-        regions = perturbed.regions
-        if regions is not None:
+        regions, levels = perturbed.regions, []
+        if regions is None:
+            stds = self.stds(perturbed.widths)[order]
+            notes = [_LEVELS_NOTE[self.method.levels], _NOISE_NOTE[self.method.model]]
+            if self.method.levels == "safe":
+                distinct, counts = np.unique(stds, axis=0, return_counts=True)
+                levels = [
+                    {"records": int(n), "std": dict(zip(self.names, level.tolist(), strict=True))}
+                    for level, n in zip(distinct, counts, strict=True)
+                ]
+        else:
             stds = (self.step * np.sqrt((regions.n_values.astype(np.float64) ** 2 - 1) / 12))[order]
+            notes = [_REGION_NOTE]
         for place, name in enumerate(self.names):
             table = table.append_column(name + STD, pa.array(stds[:, place], pa.float64()))
-        if regions is not None:
-            for ending, ends in ((FROM, regions.first), (TO, regions.last)):
-                written = self.table(ends[order], carried)
-                for name in self.names:
-                    table = table.append_column(name + ending, written.column(name))
-            return Released(
-                tables={"data": table},
-                settings={
-                    "model": "uniform",
-                    "noisy": list(self.names),
-                    "levels": [],
-                    "notes": [_REGION_NOTE],
-                },
-            )
-        levels, counts = np.unique(stds, axis=0, return_counts=True)
-        described = [
-            {"records": int(n), "std": dict(zip(self.names, level.tolist(), strict=True))}
-            for level, n in zip(levels, counts, strict=True)
-        ]
+        ends = {} if regions is None else {FROM: regions.first, TO: regions.last}
+        for ending, steps in ends.items():
+            written = self.table(steps[order], carried)
+            for name in self.names:
+                table = table.append_column(name + ending, written.column(name))
         return Released(
             tables={"data": table},
             settings={
-                "model": self.method.model,
+                "model": self.method.model,  # uniform, if there are regions
                 "noisy": list(self.names),
-                "levels": described if self.method.levels == "safe" else [],
-                "notes": [_LEVELS_NOTE[self.method.levels], _NOISE_NOTE[self.method.model]],
+                "levels": levels,
+                "notes": notes,
             },
         )
 
