@@ -55,7 +55,7 @@ PLAIN_TABLE: dict[str, Any] = {
     "spent": {"split": {}, "ledger": None},
     "parameters": {},
 }
-"""Part of a report that comes from the statement, for a table without one."""
+"""Entries of a report about a table without statement, in place of those from a statement."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.files.rows import write_parquet
 from hushtable.files.svg import Band, DrawnLine, draw_lines
-from hushtable.files.writing import write_failures_as, write_whole
+from hushtable.files.writing import require_new, write_failures_as, write_whole
 from hushtable.kernels.graph_edges import realize
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise
@@ -130,9 +130,7 @@ def is_graphical(falling: Integers) -> bool:
 
 def write_edges(edges: pa.Table, path: str | Path) -> None:
     """Write an edge list to a new file: ``.parquet``, ``.csv`` with a header, else plain text."""
-    path = Path(path)
-    if path.exists():
-        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+    path = require_new(path)
     with write_failures_as(ReleaseError, f"cannot write {str(path)!r}"):
         if path.suffix == ".parquet":
             write_parquet(edges, path)
@@ -160,9 +158,7 @@ def plot_degrees(release: Release, path: str | Path, *, original: Integers | Non
     original : int array, optional
         Degrees of the private graph.
     """
-    path = Path(path)
-    if path.suffix != ".svg":
-        raise ParameterError(f"cannot draw to {path.name!r}: use a .svg file.")
+    path = require_new(path, ".svg")
     table = release.table()
     lines = [DrawnLine(_survival(table.column("nodes").to_numpy()), label="release")]
     note = "share of nodes with at least this degree"

@@ -75,9 +75,9 @@ KINDS = ("measured", "buckets", "factors", "candidates")
 class Linked(Parameters):
     """Persons and their child tables as synthetic rows with matching keys, under one promise.
 
-    Each table gets a quilt: persons with the number of their child rows, every other table joined
-    with the columns of its parent. If rows have an order, transitions between successive rows are
-    measured.
+    Each table is measured with method quilt: persons with the number of their child rows, every
+    other table joined with the columns of its parent. If rows have an order, transitions between
+    successive rows are measured.
 
     Parameters
     ----------

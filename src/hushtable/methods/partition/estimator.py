@@ -254,7 +254,7 @@ class BoxesEstimator(Estimator):
         return coverings, codes
 
     def cells(self, functions: Sequence[RowFunction]) -> PublishedCells:
-        """Return the boxes as cells of the columns of some functions."""
+        """Return the boxes as cells, restricted to the columns that some functions use."""
         names = [name for one in functions for name in one.columns]
         return PublishedCells(self.schema, *self.coverings(names))
 

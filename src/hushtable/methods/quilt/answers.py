@@ -102,8 +102,8 @@ class LinearQuery:
     components: dict[Component, Floats] = field(default_factory=dict)
     # For binned columns, the deviation of the function from its mean in the bin, by code.
     model: dict[str, Floats] = field(default_factory=dict)
-    # For binned columns in a condition, the largest change of the sum if all rows of a bin are
-    # equal, by bin.
+    # For binned columns in a condition: by bin, the largest change of the sum that is possible if
+    # all rows of the bin have the same value.
     heaps: dict[str, Floats] = field(default_factory=dict)
     inside: float = 0.0  # standard deviation of the error from merged values
 

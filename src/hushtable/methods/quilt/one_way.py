@@ -236,7 +236,7 @@ def _rate(mass: float, density: float, span: float) -> float:
 # All of it is post-processing of noisy counts. The noisy counts themselves are published unchanged.
 
 FEW = 100
-"""Up to this number of values, a stretch is empty if its sum is below half a standard deviation.
+"""Up to this number of values, a range is empty if its sum is below half a standard deviation.
 
 With more values, the threshold grows with the logarithm of their number.
 """

@@ -197,8 +197,8 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
     if chance >= 1:
         return seen
 
-    # N is plausible as long as the (seen + 1)-th success may come after the N-th trial: as long as
-    # fewer than N - seen failures come before it with probability below 1 - alpha.
+    # At most `seen` of N are observed if and only if more than N - seen - 1 failures come before
+    # success number seen + 1. The number of these failures is negative binomial.
     def is_implausible(n_failures: int) -> bool:
         return bool(betainc(seen + 1, n_failures + 1, chance) >= 1 - alpha)
 

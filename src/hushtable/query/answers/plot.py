@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hushtable.errors import ParameterError
 from hushtable.files import svg
-from hushtable.files.writing import write_whole
+from hushtable.files.writing import require_new, write_whole
 from hushtable.schema import Value
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class Plot:
         ParameterError
             If the file exists, has another suffix, or cannot be written.
         """
-        if Path(path).suffix != ".svg":
-            raise ParameterError(f"a plot is written to an .svg file, not to {str(path)!r}.")
-        write_whole(path, self.svg)
+        write_whole(require_new(path, ".svg"), self.svg)
 
 
 def plot(
