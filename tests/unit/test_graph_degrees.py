@@ -432,7 +432,7 @@ def test_a_plot_with_private_degrees_says_so(release: Release, tmp_path: Path) -
     plot_degrees(release, tmp_path / "b.svg", original=private)
     assert "internal" not in (tmp_path / "a.svg").read_text()
     assert "internal" in (tmp_path / "b.svg").read_text()
-    with pytest.raises(ParameterError, match=r"use a \.svg file"):
+    with pytest.raises(ParameterError, match=r"must end in \.svg"):
         plot_degrees(release, tmp_path / "c.png")
 
 

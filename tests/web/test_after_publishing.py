@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from hushtable.cli.app import app
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
+from hushtable.privacy.values import brief as number
 from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.jobs import Jobs
 from hushtable.web.pages.explore import ReleaseCache
-from hushtable.web.render import number
 from hushtable.web.security import POLICY
 
 from .workbench_client import WorkbenchClient, problems

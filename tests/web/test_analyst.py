@@ -24,6 +24,7 @@ from hushtable.cli.app import app
 from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError
 from hushtable.methods import NoisyCounts
+from hushtable.privacy.values import brief as number
 from hushtable.publishing.publish import publish
 from hushtable.query.answers import Estimate
 from hushtable.release.release import Release
@@ -41,7 +42,6 @@ from hushtable.web.questions import (
     answer_question,
     parts_of,
 )
-from hushtable.web.render import number
 from hushtable.web.security import POLICY
 
 

@@ -17,6 +17,7 @@ from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.files.svg import DrawnLine, draw_lines
 from hushtable.methods.base import CountError, Method
 from hushtable.privacy.rational import as_rational
+from hushtable.privacy.values import brief
 from hushtable.publishing.epsilon import SHARE, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
@@ -44,7 +45,7 @@ class SolvedEpsilon:
         options = [f"--{name.replace('_', '-')} {value}" for name, value in self.parameters.items()]
         return (
             f"{' '.join(options)}: with 95% confidence, the error of a count of "
-            f"{_percent(self.want.share)} of the rows is at most {_number(self.error.half_width)}."
+            f"{_percent(self.want.share)} of the rows is at most {brief(self.error.half_width)}."
         )
 
 
@@ -118,7 +119,7 @@ def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon |
 
 
 def _in_rows(width: float, curve: ErrorCurve) -> list[str]:
-    said = [f"{_number(width)} rows"]
+    said = [f"{brief(width)} rows"]
     if curve.rows:
         part = width / (curve.share * curve.rows)
         said.append(_percent(part) if part < 10 else "more than 1,000%")
@@ -169,10 +170,6 @@ def draw_curve(curve: ErrorCurve, title: str, *, mark: tuple[float, float] | Non
         [DrawnLine(points, dotted=True)],
         mark=None if mark is None else (mark[0], max(mark[1], 0.1), f"epsilon {mark[0]:g}"),
     )
-
-
-def _number(error: float) -> str:
-    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
 
 
 def _percent(share: Fraction | float) -> str:

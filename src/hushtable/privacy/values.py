@@ -146,6 +146,17 @@ def shown(number: Fraction) -> str:
     return f"{Decimal(int(number * 10**decimals)).scaleb(-decimals):f}"
 
 
+def brief(number: float) -> str:
+    """Format a number with at most three significant digits, from 100 on as an integer.
+
+    Examples
+    --------
+    >>> [brief(number) for number in (12345.6, 12.345, 3, 0.5)]
+    ['12,346', '12.3', '3', '0.5']
+    """
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
 def rounded(number: Fraction) -> str:
     """Format a number as a decimal if 12 digits are exact, else as "about" and 4 digits.
 

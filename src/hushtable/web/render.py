@@ -18,7 +18,7 @@ from hushtable import __version__
 from hushtable.files.html import templates
 from hushtable.files.progress import duration
 from hushtable.privacy.rational import as_rational
-from hushtable.privacy.values import rounded
+from hushtable.privacy.values import brief, rounded
 from hushtable.query.answers.estimator import COUNTED, Estimate
 from hushtable.schema.column import with_label
 from hushtable.web import words
@@ -32,7 +32,7 @@ STATIC = Path(__file__).parent / "static"
 def _environment() -> Environment:
     made = templates("hushtable.web")
     made.filters |= {
-        "number": number,
+        "number": brief,
         "amount": amount,
         "drawing": Markup,
         "duration": duration,
@@ -69,17 +69,6 @@ def fill(request: Request, template: str, /, **content: Any) -> str:
             **content,
         )
     )
-
-
-def number(value: float) -> str:
-    """Format a number with at most three significant digits, from 100 on as an integer.
-
-    Examples
-    --------
-    >>> [number(value) for value in (12345.6, 12.345, 3, 0.5)]
-    ['12,346', '12.3', '3', '0.5']
-    """
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def figures(estimate: Estimate) -> tuple[str, str, str]:

@@ -32,7 +32,7 @@ from hushtable.files.writing import write_whole
 from hushtable.privacy.ledger.records import Decision
 from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.rational import as_rational
-from hushtable.privacy.values import rounded
+from hushtable.privacy.values import brief, rounded
 
 with needing("eval", "the page"):
     from markupsafe import Markup
@@ -53,7 +53,7 @@ def fill_page(name: str, /, **content: Any) -> str:
     environment = templates("hushtable.evaluation.report")
     environment.filters |= {
         "percent": _percent,
-        "number": _number,
+        "number": brief,
         "distance": _distance,
         "epsilon": _epsilon,
         "exact": lambda number: rounded(as_rational(number, name="number")),
@@ -231,12 +231,6 @@ def _percent(share: float) -> str:
     digits = 0 if value >= 99.95 else 1 if value >= 1 else 2
     text = f"{value:,.{digits}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
-
-
-def _number(value: float) -> str:
-    if value >= 100 or float(value).is_integer():
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
 
 
 def _distance(value: float) -> str:
