@@ -21,11 +21,11 @@ class Paper(NamedTuple):
 PAPERS = {
     "li-2009": Paper(
         "Li and Li, Microdata Publishing with Algorithmic Privacy Guarantees (2009)",
-        ("li_2009",), 181, 60,
+        ("li_2009",), 181, 90,
     ),
     "qardaji-2012": Paper(
         "Qardaji and Li, Recursive Partitioning and Summarization, ASIACCS 2012",
-        ("qardaji_2012_tables", "qardaji_2012_graphs"), 320, 110,
+        ("qardaji_2012_tables", "qardaji_2012_graphs"), 320, 80,
     ),
     "aggarwal-2008": Paper(
         "Aggarwal, On Unifying Privacy and Uncertain Data Models, ICDE 2008",
