@@ -51,9 +51,8 @@ LABELS = "label"
 ENDS = ("from", "to")
 BAND_OF_K = (101, 200)
 RAW, MAJORITY = "raw records", "majority"
-SEEDS = setting(
-    (2008, 2009, 2010), (2008, 2009)
-)  # of data, boxes and divisions; noise is not seeded
+# Of data, boxes and divisions; noise is not seeded.
+SEEDS: tuple[int, ...] = setting((2008, 2009, 2010), (2008,))
 SAFE: dict[str, dict[int, int]] = setting(
     {"U10K": {10: 3, 100: 1}, "G20.D10K": {10: 3, 100: 1}, "Adult": {10: 2, 100: 1}},
     {"U10K": {}, "G20.D10K": {}, "Adult": {}},
