@@ -40,6 +40,7 @@ tables:
     parent: visits
     foreign_key: visit
     max_children: 2
+    facts: {any_found: result = true}
     columns: {result: {type: boolean, missing: other}}
 """)
 

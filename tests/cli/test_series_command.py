@@ -54,7 +54,7 @@ def test_a_series_from_plan_to_trend(run: Run, files: Path) -> None:
     assert "Releases left: 1" in told
     level = json.loads(run("series", "count", folder, "sex = 'f'", "--json").out)
     assert abs(level["value"] - 1050) < 100
-    rise = json.loads(run("series", "change", folder, "sex = 'f'", "--since", "1", "--json").out)
+    rise = json.loads(run("series", "change", folder, "sex = 'f'", "--from", "1", "--json").out)
     assert rise["what"] == "change from wave 1 to wave 3"
     assert abs(rise["value"] - 100) < 100
     drawn = run("series", "trend", folder, "sex = 'f'", "--plot", files / "t.svg")
@@ -95,18 +95,18 @@ def test_a_panel_from_plan_to_people(run: Run, files: Path) -> None:
     done = run("series", "publish", folder, files / "2.csv", "--before", files / "1.csv")
     assert done.code == 0, done.err
     assert "A panel of 3 waves" in run("series", "show", folder).out
-    found = json.loads(run("series", "transitions", folder, "sex", "--since", "1", "--json").out)
+    found = json.loads(run("series", "transitions", folder, "sex", "--from", "1", "--json").out)
     assert found["until"] == 2
     went = {(row["before"], row["now"]): row["people"] for row in found["transitions"]}
     assert abs(went["f", "f"] - 950) < 100
     assert abs(went["m", "f"] - 50) < 100
-    told = run("series", "transitions", folder, "sex", "--since", "1")
+    told = run("series", "transitions", folder, "sex", "--from", "1")
     assert "share of origin" in told.out
-    some = run("series", "moved", folder, "--since", "1", "--before", "sex = 'm'", "--json")
+    some = run("series", "moved", folder, "--from", "1", "--before", "sex = 'm'", "--json")
     assert abs(json.loads(some.out)["value"] - 1050) < 150
     wrote = run("series", "panel", folder, "--out", files / "people.csv")
     assert wrote.code == 0, wrote.err
     assert pa_csv.read_csv(files / "people.csv").column_names == ["wave", "person", "age", "sex"]
-    late = run("series", "transitions", folder, "sex", "--since", "2")
+    late = run("series", "transitions", folder, "sex", "--from", "2")
     assert late.code == 2
     assert "people were not followed from wave 2" in " ".join(late.err.split())

@@ -11,13 +11,15 @@ import pyarrow as pa
 import pytest
 
 from hushtable.engine.linked_tables import open_linked
-from hushtable.errors import PredicateError, Refused, ReleaseError, SchemaError
+from hushtable.errors import ParameterError, PredicateError, Refused, ReleaseError, SchemaError
+from hushtable.methods.linked.estimator import read as read_question
 from hushtable.methods.linked.estimator import with_parentheses
 from hushtable.methods.linked.linked import Linked
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish_linked
+from hushtable.query.where.rules import facts_of
 from hushtable.release.release import Release
 from hushtable.schema.linked_schema import LinkedSchema
 from seeds import shifted
@@ -195,6 +197,46 @@ def test_questions_that_are_refused_say_why(
     with pytest.raises(error) as caught:
         release.count(where)
     assert said in str(caught.value)
+
+
+def test_exists_across_levels_counts_the_rows_that_are_named() -> None:
+    """EXISTS selects rows of the lowest table outside of it: by default, persons."""
+    plain = SCHEMA.to_dict()
+    plain["tables"]["tests"]["facts"] = {"any_found": "result = true"}
+    schema = LinkedSchema.from_dict(plain)
+    facts = facts_of(schema)
+    for where, base, clause in (
+        ("persons.old AND EXISTS tests.result = true", "persons", '"any_found"'),
+        ("EXISTS tests.result = true", "persons", '"any_found"'),
+        ("visits.ward = 'icu' AND EXISTS tests.result = true", "visits", '"any_found"'),
+        ("tests.result AND EXISTS visits.ward = 'icu'", "tests", '"persons.any_icu"'),
+        ("tests.result AND EXISTS tests.result = true", "tests", '"visits.any_found"'),
+    ):
+        counted, said, _ = read_question(where, schema, facts)
+        assert counted == base
+        assert clause in said
+
+
+def test_questions_about_the_rows_of_a_child_table(
+    release: Release, data: dict[str, pa.Table]
+) -> None:
+    """Means and counts of visits are those of an ordinary release of joined rows."""
+    visits = release.of("visits")
+    day = data["visits"]["day"].to_numpy()
+    mean = visits.mean("day", by="ward")
+    assert len(mean.estimates) == 3
+    overall = visits.mean("day")
+    assert overall.low - 5 <= day.mean() <= overall.high + 5
+    asked = visits.count("ward = 'icu' AND \"persons.old\"")
+    assert asked.value == release.count("visits.ward = 'icu' AND persons.old").value
+    assert "persons.old" in visits.frame().column_names
+    with pytest.raises(ParameterError, match="choose one of persons, visits, tests"):
+        release.of("nothing")
+
+
+def test_the_statement_reports_associations_of_all_tables(release: Release) -> None:
+    kept = {frozenset(one["columns"]) for one in release.statement.estimator["association_kept"]}
+    assert any("visits.ward" in pair for pair in kept)
 
 
 def test_exists_without_parentheses() -> None:

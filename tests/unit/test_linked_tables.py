@@ -16,6 +16,7 @@ from hushtable.engine.linked_tables import open_linked
 from hushtable.engine.open_table import PrivateTable
 from hushtable.engine.open_table import open as open_one
 from hushtable.errors import DataError, ParameterError
+from hushtable.schema.linked_schema import LinkedSchema
 
 
 @pytest.mark.parametrize("engine", ["auto", "duckdb", "csv"])
@@ -27,6 +28,22 @@ def test_wide_rows(engine: str, tmp_path: Path) -> None:
             pa_csv.write_csv(DATA[name], path)
     name: EngineName = "duckdb" if engine == "duckdb" else "auto"
     check_wide_rows(open_linked(data, SCHEMA, engine=name))
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_facts_hold_at_all_levels_above(engine: EngineName) -> None:
+    """Visit 1 of person a has a positive test; the other persons have none."""
+    plain = SCHEMA.to_dict()
+    plain["tables"]["tests"]["facts"] = {"any_found": "result = true"}
+    schema = LinkedSchema.from_dict(plain)
+    assert schema.facts_below("persons") == ["any_icu", "late", "any_found"]
+    engines = open_linked(DATA, schema, engine=engine).connect(schema)
+    assert rows(engines.engine("persons"), ["n_visits", "any_icu", "any_found"]) == {
+        (3, "true", "true"): 1, (0, "false", "false"): 1, (1, "false", "false"): 1,
+    }  # fmt: skip
+    assert rows(engines.engine("visits"), ["day", "n_tests", "any_found"]) == {
+        (0, 0, "false"): 1, (9, 0, "false"): 1, (10, 2, "true"): 1, (3, 1, "false"): 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

@@ -111,7 +111,9 @@ def test_each_wave_is_a_release_with_a_charge_of_its_own(series: Series) -> None
     assert last.parameters["prior"]["name"] == "waves 1-2"
     waves = [series.release(n).statement.guarantees[0] for n in (1, 2)]
     assert Fraction(last.parameters["prior"]["epsilon"]) == sum(wave.epsilon for wave in waves)
-    assert "release with its own promise (epsilon" in last.for_people()
+    said = last.for_people()
+    assert "published of the series together keeps epsilon 8 and delta" in said
+    assert "adds to this one" not in said
     assert any("earlier" in table for table in last.estimator["tables"])
     left = series.summary()
     assert (left["left"], len(left["releases"])) == (2, 3)  # one wave and one spare
@@ -152,6 +154,76 @@ def test_a_correction_is_a_release_of_its_own_and_counts_from_then_on(series: Se
     series.publish(wave(4))
     with pytest.raises(ParameterError, match="no budget is left"):
         series.publish(wave(4), wave=3, correct="no spare is left")
+
+
+def test_a_correction_says_what_it_replaces_and_why(series: Series) -> None:
+    made = series.publish(wave(4), wave=2, correct="the wrong file")
+    assert "This release replaces 002: the wrong file" in made.statement.for_people()
+    found = {one["name"]: one for one in series.summary()["releases"]}
+    assert found["002-correction-1"]["replaces"] == "002"
+    assert found["002-correction-1"]["because"] == "the wrong file"
+    assert [found[name]["valid"] for name in ("001", "002", "002-correction-1")] == [1, 0, 1]
+    with pytest.raises(ParameterError, match="state the reason"):
+        series.publish(wave(4), wave=2, correct=" ")
+
+
+def test_a_series_is_extended_from_what_is_left(series: Series) -> None:
+    with pytest.raises(ParameterError, match="series extend --waves 6"):
+        series.publish(wave(4), wave=6)
+    plan = series.extend(6)
+    assert Series.open(series.folder).plan == plan
+    assert sum(plan.share(place) for place in range(1, 20)) == 1
+    assert plan.share(4) == plan.share(3) / 2
+    assert series.summary()["left"] == 4  # three waves and the spare
+    made = series.publish(wave(4))
+    assert made.folder.name == "004"
+    series.check()
+    assert series.summary()["left"] == 3
+    with pytest.raises(ParameterError, match="above the planned 6"):
+        series.extend(6)
+
+
+def test_a_changed_plan_or_schema_is_refused_with_what_to_do(series: Series) -> None:
+    path = series.folder / "series.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("waves: 4", "waves: 9"))
+    assert Series.open(series.folder).summary()["left"] < 7  # what the ledger admits
+    path.write_text(text.replace("epsilon: '8'", "epsilon: '9'"))
+    with pytest.raises(Refused, match="series extend"):
+        Series.open(series.folder).publish(wave(4))
+    path.write_text(text)
+    public = series.folder / "schema.yaml"
+    public.write_text(public.read_text().replace("night", "night, other", 1))
+    with pytest.raises(ParameterError, match="start a new series"):
+        Series.open(series.folder).publish(wave(4))
+
+
+def test_a_declared_break_is_on_record_and_in_answers(series: Series) -> None:
+    with pytest.raises(ParameterError, match="not published"):
+        series.declare_break(1, ["no"], "")
+    smooth = series.change("job = 'night'", since=2)
+    series.declare_break(3, ["job"], "a new law on night work")
+    series = Series.open(series.folder)
+    assert series.summary()["breaks"][0]["because"] == "a new law on night work"
+    broken = series.change("job = 'night'", since=2)
+    assert broken.high - broken.low > smooth.high - smooth.low
+    assert any("job breaks at wave 3" in note for note in broken.notes)
+    assert not any("breaks" in note for note in series.change("age >= 3", since=2).notes)
+
+
+def test_a_wave_answers_from_its_own_tables_and_from_earlier_ones(series: Series) -> None:
+    """The interval of a wave includes movement since the earlier measurements."""
+    release = series.release(3)
+    told = release.statement.estimator["movement"]
+    assert set(told["columns"]) == {"age", "sex", "job"}
+    assert min(told["columns"].values()) > 0
+    answer = release.count("job = 'night'")
+    assert answer.model_std > 0
+    assert "earlier ones" in answer.notes[0]
+    assert release.mean("age").model_std > 0
+    first = series.release(1).count("job = 'night'")
+    assert first.model_std == 0
+    assert "movement" not in series.release(1).statement.estimator
 
 
 def test_the_only_wave_and_later_the_first_may_be_corrected(tmp_path: Path) -> None:

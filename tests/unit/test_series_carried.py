@@ -29,7 +29,9 @@ def waves_of(tables: list[dict[TableLayout, np.ndarray]]) -> Waves:
         }
         made.append(wave)
     waves = Waves(made, made[0], 0.1)
-    waves.__dict__["drift_rates"] = {"sex": DriftRate(1e-5), "region": DriftRate(1e-5)}
+    for rates in ("drift_rates", "drift_rates_of_ranges"):
+        waves.__dict__[rates] = {"sex": DriftRate(1e-5), "region": DriftRate(1e-5)}
+    waves.__dict__["breaks"] = {"sex": {}, "region": {}}
     return waves
 
 

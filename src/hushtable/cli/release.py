@@ -187,6 +187,10 @@ def query(  # noqa: PLR0917 - the options of a command
             help="Public CSV or Parquet file, for IN (SELECT column FROM NAME ...). Repeatable.",
         ),
     ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="Linked tables: ask about the rows of this table."),
+    ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the answer to a new CSV file.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the answer and its interval to a new SVG file.")
@@ -204,7 +208,8 @@ def query(  # noqa: PLR0917 - the options of a command
         scope="population" if population else "people",
     )
     require(asked, csv, plot)
-    answer = asked.ask(_load(release), _public_tables(table or []))
+    opened = _load(release) if of is None else _load(release).of(of)
+    answer = asked.ask(opened, _public_tables(table or []))
     write(answer, csv, plot)
     show_answer(answer, as_json=as_json)
 
@@ -221,6 +226,40 @@ def export(
     opened.export(out)
     tell(f"Wrote {out}: {opened.n_rows:,} rows.", as_json=as_json, file=str(out),
          rows=opened.n_rows)  # fmt: skip
+
+
+def tables(
+    release: ReleasePath,
+    columns: Annotated[
+        list[str],
+        typer.Argument(metavar="A,B...", help="Columns of a table, such as region,sex. Several."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="New file: .json (JSON-stat), .csv (SDMX-CSV) or .xlsx."),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="Linked tables: count the rows of this table."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate tables that add up exactly, with all margins and levels of taxonomies."""
+    from hushtable.cli.screen import console, tell  # noqa: PLC0415 - slow to import
+
+    opened = _load(release) if of is None else _load(release).of(of)
+    found = opened.tables(*([name.strip() for name in one.split(",")] for one in columns))
+    if out is not None:
+        found.export(out)
+        tell(f"Wrote {out}.", as_json=as_json, file=str(out))
+    elif as_json:
+        print_json(found.to_json_stat())
+    else:
+        for table in found.tables:
+            console.print(str(table), markup=False)
+        console.print(
+            f"All counts add up. Rounding changed a count by {found.rounding:.1f} at most."
+        )
 
 
 def _load(folder: Path) -> ht.Release:

@@ -37,6 +37,17 @@ series_group = typer.Typer(
 Folder = Annotated[Path, typer.Argument(metavar="SERIES", help="Folder of the series.")]
 Where = Annotated[str, typer.Argument(metavar="WHERE", help="SQL WHERE clause.")]
 
+Since = Annotated[
+    int | None,
+    typer.Option("--from", help="Number of the first wave; default: the one before --until."),
+]
+Until = Annotated[
+    int | None, typer.Option(help="Number of the second wave; default: the last published one.")
+]
+Next = Annotated[
+    int | None, typer.Option(help="Number of the second wave; default: the one after --from.")
+]
+
 _TYPICAL_ROWS = 30_000
 
 
@@ -143,7 +154,7 @@ def publish(  # noqa: PLR0917 - the options of a command
     wave: Annotated[int | None, typer.Option(help="Number of the wave; default: the next.")] = None,
     correct: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Publish a wave again; REASON is recorded."),
+        typer.Option(metavar="REASON", help="Publish a wave again; the statement says so and why."),
     ] = None,
     unseen: Annotated[
         str | None,
@@ -196,10 +207,18 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
         "all waves."
     )
     for release in content["releases"]:
+        about = ""
+        if release["replaces"]:
+            about = f"; replaces {release['replaces']}: {visible(release['because'])}"
+        elif not release["valid"]:
+            about = "; replaced by a correction"
         console.print(
             f"  {release['name']}: about {release['rows']:,.0f} rows, published on "
-            f"{release['created']}"
+            f"{release['created']}{about}"
         )
+    for one in content["breaks"]:
+        columns = visible(", ".join(one["columns"]))
+        console.print(f"  Break at wave {one['wave']} in {columns}: {visible(one['because'])}")
     for name in content["lost"]:
         console.print(
             f"  {name}: charged but not published: its run was killed or is still running. To see "
@@ -207,6 +226,40 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
         )
     if content["left"] is not None:
         console.print(f"Releases left: {content['left']}.")
+
+
+@series_group.command("break")
+def declare_break(
+    folder: Folder,
+    wave: Annotated[int, typer.Option(help="First wave after the break.")],
+    columns: Annotated[str, typer.Option(metavar="A,B", help="Columns whose counts may jump.")],
+    because: Annotated[str, typer.Option(metavar="REASON", help="Reason; analysts see it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Declare a break, such as a new law: earlier waves then say nothing about later counts."""
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    ht.Series.open(folder).declare_break(wave, names, because)
+    told = f"Declared a break at wave {wave} in {', '.join(names)}."
+    tell(told, as_json=as_json, wave=wave, columns=names)
+
+
+@series_group.command("extend")
+def extend(
+    folder: Folder,
+    waves: Annotated[int, typer.Option(help="New number of waves.")],
+    as_json: AsJson = False,
+) -> None:
+    """Plan more waves under the same promise; they share the budget that is left."""
+    plan = ht.Series.open(folder).extend(waves)
+    place = plan.extensions[-1][0] + 1
+    epsilon = plan.method(place).epsilon
+    tell(
+        f"The series has {waves} waves now. Each further release alone has epsilon "
+        f"{float(epsilon):.3g}.",
+        as_json=as_json,
+        waves=waves,
+        epsilon=str(epsilon),
+    )
 
 
 @series_group.command("count")
@@ -224,10 +277,8 @@ def count(
 def change(
     folder: Folder,
     where: Where,
-    since: Annotated[int, typer.Option(help="Number of the wave to compare with.")],
-    until: Annotated[
-        int | None, typer.Option(help="Number of the later wave; default: the last.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the change of a count between two waves."""
@@ -262,47 +313,62 @@ def trend(
 def transitions(
     folder: Folder,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="Published column.")],
-    since: Annotated[int, typer.Option(help="Number of the wave; compared with the next.")],
+    since: Since = None,
+    until: Next = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the number of people of a panel per transition between values of a column."""
     from rich.table import Table  # noqa: PLC0415 - slow to import
 
-    found = ht.Series.open(folder).transitions(column, since=since)
-    rows = found.table().to_pylist()
+    found = ht.Series.open(folder).transitions(column, since=since, until=until)
+    rows, moved = found.table().to_pylist(), found.mobility
     if as_json:
-        about = {"column": column, "since": since, "until": found.until}
-        print_json({**about, "transitions": rows, "notes": list(found.notes)})
+        about = {"column": column, "since": found.since, "until": found.until}
+        mobility = {"people": moved.value, "low": moved.low, "high": moved.high}
+        print_json({**about, "mobility": mobility, "transitions": rows, "notes": list(found.notes)})
         return
     shown = Table(box=None, header_style="bold")
-    heads = (f"wave {since}", f"wave {found.until}", "people", "95% interval", "share of origin")
+    heads = (
+        f"wave {found.since}",
+        f"wave {found.until}",
+        "people",
+        "95% interval",
+        "share of origin",
+    )
     for head in heads:
         shown.add_column(head)
     for row in rows:
         share = "" if row["share"] is None else f"{row['share']:.1%}"
         shown.add_row(
-            visible(row["before"]), visible(row["now"]), f"{row['people']:,.0f}",
-            f"{row['low']:,.0f} to {row['high']:,.0f}", share,
+            visible(row["before"]), visible(row["now"]), f"{row['shown']:,.0f}",
+            f"{max(row['low'], 0):,.0f} to {max(row['high'], 0):,.0f}", share,
         )  # fmt: skip
     console.print(shown)
+    console.print(
+        f"  People whose {visible(column)} changed: {moved.value:,.0f} "
+        f"({moved.low:,.0f} to {moved.high:,.0f})."
+    )
     for note in found.notes:
         console.print(f"  {note}")
 
 
 @series_group.command("moved")
-def moved(
+def moved(  # noqa: PLR0917 - the options of a command
     folder: Folder,
-    since: Annotated[int, typer.Option(help="Number of the wave; compared with the next.")],
+    since: Since = None,
+    until: Next = None,
     before: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="Condition in wave --since.")
+        str | None, typer.Option(metavar="WHERE", help="Condition in the first wave.")
     ] = None,
     now: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="Condition in the next wave.")
+        str | None, typer.Option(metavar="WHERE", help="Condition in the second wave.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the number of people of a panel who moved between two conditions on a column."""
-    show_answer(ht.Series.open(folder).moved(before, now, since=since), as_json=as_json)
+    show_answer(
+        ht.Series.open(folder).moved(before, now, since=since, until=until), as_json=as_json
+    )
 
 
 @series_group.command("panel")

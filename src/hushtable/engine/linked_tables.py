@@ -259,19 +259,32 @@ class LinkedEngine(LinkedEngines):
         return source.scalar(rows.filter(rows.key.notnull()).count()) - n_keys
 
     def _child_columns(self, child: str) -> list[str]:
-        return [f"n_{child}", *self._facts[child]]
+        return [f"n_{child}", *self._facts[child], *self.schema.facts_below(child)]
 
     def _below(self, name: str) -> Expression:
-        """Return the number of child rows and the facts of each parent."""
+        """Return the number of child rows and the facts of each parent, also of tables below."""
         rows = self._rows[name].table
         told = {"told0": ibis._.count()}
+        at = 1 + len(self._facts[name])
+        for child in self.schema.children(name):
+            below = self._below(child)
+            # Besides the number of rows, every column of a child is a fact.
+            facts = [column for column in below.columns if column not in ("above", "told0")]
+            names = {f"d{at + place}": column for place, column in enumerate(facts)}
+            if not facts:
+                continue
+            seen = below.select(held=below.above, **{to: below[c] for to, c in names.items()})
+            rows = rows.left_join(seen, rows.key == seen.held).drop("held")
+            told |= {f"told{to[1:]}": rows[to].fill_null(0).max() for to in names}
+            at += len(facts)
         for place, fact in enumerate(self._facts[name].values()):
             code = rows[f"f{place}"]
             holds = ibis.literal(False)
             for first, last in fact.runs:
                 holds |= code.between(first, last)
             told[f"told{place + 1}"] = holds.cast("int8").max()
-        return rows.group_by("above").agg(**told)
+        ordered = {f"told{place}": told[f"told{place}"] for place in range(at)}
+        return rows.group_by("above").agg(**ordered)
 
     # --- for the custodian ------------------------------------------------------------------------
 

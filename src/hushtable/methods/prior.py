@@ -30,6 +30,7 @@ class EarlierTable:
     shape: tuple[int, ...]  # number of cells along each axis
     counts: Floats  # estimates, flat in C order
     variances: Floats  # variances of their errors, in the same order
+    noise_share: float = 1.0  # part of these variances that is noise; the rest is movement
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,9 @@ class EarlierEstimates:
     buckets: Mapping[str, Integers]  # bucket of each counted value, as before
     shares: Mapping[str, Floats]  # shares of values; resolutions follow
     tables: Sequence[EarlierTable]  # the estimates; every column has a one-way table
+    # For each column the variance of a count's change since then, divided by m (1 - m/n) + 1.
+    movement: Mapping[str, float]
+    size: float  # relative variance of the number of rows
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,12 @@ class Prior(ABC):
     @abstractmethod
     def codes(self, schema: Schema) -> dict[str, Integers]:
         """Return the rows as codes of a schema, for the columns that both have."""
+
+    @property
+    def added(self) -> str:
+        """How the promise of its releases composes with that of the new one."""
+        said = f"It is a release with its own promise ({cost_in_words(self.cost)})"
+        return f"{said}, which adds to this one."
 
     def earlier(self, schema: Schema) -> EarlierEstimates | None:
         """Return earlier noisy tables if the prior consists of these instead of rows, else None."""

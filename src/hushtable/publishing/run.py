@@ -75,6 +75,9 @@ class PublishRun:
         Called with the current phase and the approximate share of work done.
     whole : Schema, optional
         Schema of the table that the ledger identifies, if the plan covers only some columns.
+    series : mapping, optional
+        Place of the release in a series, for the settings of the estimator. Its `conditions` are
+        added to those of the promise.
     """
 
     def __init__(
@@ -86,7 +89,9 @@ class PublishRun:
         paying: PaymentOptions | None = None,
         progress: Progress = silent,
         whole: Schema | None = None,
+        series: Mapping[str, Any] | None = None,
     ) -> None:
+        self._series = dict(series or {})
         self._plan, self._noise, self._out, self._progress = plan, noise, Path(out), progress
         self._charged_schema = whole or plan.schema
         self._payment = Payment.of(paying or {})
@@ -184,6 +189,8 @@ class PublishRun:
         method, schema = plan.method, plan.schema
         unprotected = [sentence for one in self._promised for sentence in one.unprotected]
         unprotected = [*dict.fromkeys(unprotected), *plan.conditions]
+        unprotected += self._series.get("conditions", ())
+        place = {name: told for name, told in self._series.items() if name != "conditions"}
         if method.sees_exact_counts:
             unprotected.append(f"This method sees exact counts: {method.sees_exact_counts}")
         promises = "; ".join(promise.explain().rstrip(".") for promise in self._promised)
@@ -199,7 +206,11 @@ class PublishRun:
             unprotected=tuple(unprotected),
             split={step: str(share) for step, share in split.items()},
             public_schema=schema.to_dict(),
-            estimator={"kind": method.estimator_kind, **_settings(plan, released)},
+            estimator={
+                "kind": method.estimator_kind,
+                **_settings(plan, released),
+                **({"series": place} if place else {}),
+            },
             tables=writer.add_tables(released.tables, schema),
             attachments=writer.add_attachments(released.attachments),
             ledger=receipt,

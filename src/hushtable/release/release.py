@@ -49,6 +49,7 @@ from hushtable.schema.file_format import FileFormat
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:  # loaded when a release is asked for more than counts
+    from hushtable.query.answers.additive import AdditiveTables
     from hushtable.query.answers.describe import ReleaseDescription
     from hushtable.query.answers.estimator import Scope
     from hushtable.query.answers.published import ComparableRelease, Generator
@@ -273,6 +274,33 @@ class Release:
                 self.statement.estimator, self.schema, self.statement.parameters, tables
             )
 
+    def of(self, table: str) -> Release:
+        """Return this release of linked tables, to be asked about the rows of one table.
+
+        All questions and exports then refer to these rows, joined with the columns of their
+        ancestors. Names of the latter contain a dot, so put them in double quotes.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+
+        Returns
+        -------
+        Release
+            The same release with the columns of these rows.
+
+        Examples
+        --------
+        >>> release = Release.load("hospital")  # doctest: +SKIP
+        >>> visits = release.of("visits")  # doctest: +SKIP
+        >>> visits.mean("cost", where="ward = 'icu'", by="persons.sex")  # doctest: +SKIP
+        EstimateTable(...)
+        """
+        found, estimator = Release(self.folder, self.statement), self._estimator.of(table)
+        found.__dict__.update(_estimator=estimator, schema=estimator.schema)
+        return found
+
     @overload
     def count(
         self,
@@ -468,6 +496,38 @@ class Release:
         return self._answer(
             lambda asked: asked.crosstab(by, where, family=family, margins=margins, scope=scope)
         )
+
+    def tables(self, *tables: Sequence[str]) -> AdditiveTables:
+        """Estimate tables of counts that add up to the last digit, with all their margins.
+
+        Cells, margins, and groups of taxonomies agree across all tables. Counts are whole numbers
+        of at least 0.
+
+        Parameters
+        ----------
+        *tables : sequence of str
+            The columns of each table.
+
+        Returns
+        -------
+        AdditiveTables
+            The tables; ``export`` writes JSON-stat, SDMX-CSV or Excel.
+
+        Raises
+        ------
+        ParameterError
+            If a column is not published, or if there are too many counts.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> found = release.tables(["region", "sex"], ["region", "age"])  # doctest: +SKIP
+        >>> found.export("yearbook.json")  # doctest: +SKIP
+        """
+        from hushtable.query.answers.additive import additive_tables  # noqa: PLC0415 - slow
+
+        with self._fitting():
+            return additive_tables(self._estimator, self.schema.name, tables)
 
     def mean(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"

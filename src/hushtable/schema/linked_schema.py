@@ -140,6 +140,11 @@ class LinkedSchema:
         """Return the names of a table's child tables."""
         return [child for child, table in self.tables.items() if table.parent == name]
 
+    def lineage(self, name: str) -> list[str]:
+        """Return a table and its ancestors, from the table to the root."""
+        above = self.tables[name].parent
+        return [name] if above is None else [name, *self.lineage(above)]
+
     def keys_are_unique(self, name: str) -> bool:
         """Return whether the keys of a table must be unique, so that each child row has one person.
 
@@ -210,14 +215,24 @@ class LinkedSchema:
         before = {f"{PREVIOUS}.{column}": kind for column, kind in own.items()}
         return self._counted(name, own | before)
 
+    def facts_below(self, name: str) -> list[str]:
+        """Return the facts of all tables below a table: whether any descendant satisfies them."""
+        children = self.children(name)
+        return [
+            fact
+            for child in children
+            for fact in (*self.tables[child].facts, *self.facts_below(child))
+        ]
+
     def child_columns(self, name: str) -> dict[str, Column]:
-        """Return the columns that summarize child tables: numbers of rows, and facts."""
+        """Return the columns that summarize tables below: numbers of child rows, and facts."""
         columns: dict[str, Column] = {}
         for child in self.children(name):
             table = self.tables[child]
             most = (table.max_children or 1) + 1  # this code means "more than max_children"
             columns[f"n_{child}"] = Integer(type="integer", low=0, high=most)
-            columns |= {fact: Boolean(type="boolean") for fact in table.facts}
+            facts = (*table.facts, *self.facts_below(child))
+            columns |= {fact: Boolean(type="boolean") for fact in facts}
         return columns
 
     def above(self, name: str) -> dict[str, Column]:
@@ -313,7 +328,7 @@ class LinkedSchema:
     def _wide_problems(self, name: str) -> Iterator[str]:
         """Yield a problem for each column of a wide table whose name clashes or is invalid."""
         told = [*self.tables[name].attributes, *self.child_columns(name)]
-        facts = [f for child in self.children(name) for f in self.tables[child].facts]
+        facts = self.facts_below(name)
         names = [column.lower() for column in (*self.tables[name].attributes, *facts)]
         names += [f"n_{child}".lower() for child in self.children(name)]
         for twice in sorted({column for column in names if names.count(column) > 1}):

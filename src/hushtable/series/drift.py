@@ -20,11 +20,14 @@ All of this is post-processing of noisy tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from hushtable.arrays import Floats
 
@@ -44,6 +47,16 @@ _N_RATES = 240
 _PASSING = np.linspace(0.0, 1.0, 9)  # candidate shares of a change that do not last
 _UNSURE_PART = 0.25  # prior standard deviation of that share
 _RISING = np.array([0.0, 0.25, 0.5, 0.75, 0.9])  # candidate shares of lasting change that repeat
+Breaks = Mapping[int, float]
+"""Waves at which a column breaks, with the factor for the variance of the step into the wave."""
+NO_BREAK: Breaks = MappingProxyType({})
+DECLARED_BREAK = 1e12
+"""Factor of a declared break: earlier measurements say nothing about later counts."""
+_BREAKS = 16.0 ** np.arange(1, 6)  # candidate factors of a break that nobody declared
+_BREAK_EVIDENCE = float(np.log(200))  # minimum log-likelihood gain: a break is rare
+_STEPS_PER_BREAK = 3  # one break is searched for in so many steps
+_MOST_BREAKS = 2  # that are searched for in a column
+MULTIPLES = 3.0 ** np.arange(-2, 6)  # candidate rates of a question, relative to its columns'
 _NO_RISE = float(np.log(len(_RISING) - 1))  # prior: 0 is as likely as all other shares together
 
 
@@ -180,7 +193,11 @@ def total_step(totals: Sequence[WaveCounts]) -> float:
 
 
 def known_at(
-    wave: int, measured: Sequence[WaveCounts], step: Floats, passing: Floats | float = 0.0
+    wave: int,
+    measured: Sequence[WaveCounts],
+    step: Floats,
+    passing: Floats | float = 0.0,
+    breaks: Breaks = NO_BREAK,
 ) -> CountEstimate:
     """Estimate the random walk at a wave from measurements at earlier or later waves.
 
@@ -189,50 +206,114 @@ def known_at(
     """
     before = sorted((one for one in measured if one.wave <= wave), key=lambda one: one.wave)
     after = sorted((one for one in measured if one.wave > wave), key=lambda one: -one.wave)
-    found = [_walked(part, wave, step, passing) for part in (before, after) if part]
+    found = [_walked(part, wave, step, passing, breaks) for part in (before, after) if part]
     return found[0] if len(found) == 1 else found[0].averaged(found[1])
 
 
 def gains_at(
-    wave: int, measured: Sequence[WaveCounts], step: Floats, passing: Floats | float = 0.0
+    wave: int,
+    measured: Sequence[WaveCounts],
+    step: Floats,
+    passing: Floats | float = 0.0,
+    breaks: Breaks = NO_BREAK,
 ) -> Floats:
     """Return the weight of each measurement (first axis) in the estimates of `known_at`."""
     ones = np.eye(len(measured))[:, :, None]
     each = [replace(one, counts=ones[place]) for place, one in enumerate(measured)]
-    return known_at(wave, each, step, passing).counts
+    return known_at(wave, each, step, passing, breaks).counts
 
 
 def _walked(
-    measured: Sequence[WaveCounts], wave: int, step: Floats, passing: Floats | float
+    measured: Sequence[WaveCounts],
+    wave: int,
+    step: Floats,
+    passing: Floats | float,
+    breaks: Breaks,
 ) -> CountEstimate:
     """Filter measurements in the order given, and predict a wave."""
     at, state = measured[0].wave, measured[0].state_of_walk(passing)
     for one in measured[1:]:
-        state = state.moved(step * abs(one.wave - at)).averaged(one.state_of_walk(passing))
-        at = one.wave
-    return state.moved(step * abs(wave - at))
+        moved = state.moved(step * n_steps(at, one.wave, breaks))
+        at, state = one.wave, moved.averaged(one.state_of_walk(passing))
+    return state.moved(step * n_steps(at, wave, breaks))
+
+
+def n_steps(one: int, other: int, breaks: Breaks) -> float:
+    """Return the number of steps between two waves; a step into a break counts several times.
+
+    Examples
+    --------
+    >>> n_steps(5, 9, {7: 16.0}), n_steps(9, 7, {7: 16.0})
+    (19.0, 2)
+    """
+    first, last = sorted((one, other))
+    added = sum(factor - 1.0 for wave, factor in breaks.items() if first < wave <= last)
+    return last - first + added
+
+
+def find_breaks(
+    measured: Sequence[WaveCounts], total: float, *, supposed: float, declared: Breaks
+) -> Breaks:
+    """Return the breaks of a column: those that are declared, and at most two that its counts show.
+
+    A break is a step that is explained much better (the likelihood is 200 times as large) by a
+    larger variance than that of the other steps. Without this, one break would be taken for fast
+    movement at all waves.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(2)
+    >>> walk = np.array([9000.0, 1000.0]) + np.cumsum(rng.normal(0, 5, (12, 2)), axis=0)
+    >>> walk[6:] += [-800, 800]
+    >>> seen = [WaveCounts(w, row, np.full(2, 900.0)) for w, row in enumerate(walk, 1)]
+    >>> list(find_breaks(seen, 10_000.0, supposed=0.06, declared={}))
+    [7]
+    """
+    ordered = sorted(measured, key=lambda one: one.wave)
+    rates = np.geomspace(LEAST_RATE, MOST_RATE, _N_RATES)
+    prior = -0.5 * (np.log(rates / supposed) / np.log(UNSURE)) ** 2
+    none, unit = np.zeros(len(rates)), steps(ordered, total)
+
+    def evidence(breaks: Breaks) -> float:
+        found = _log_likelihoods(ordered, (rates, none, none), unit, breaks)
+        return float(logsumexp(prior + found))
+
+    breaks = dict(declared)
+    for _ in range(min(_MOST_BREAKS, (len(ordered) - 1) // _STEPS_PER_BREAK)):
+        tried = [
+            {**breaks, one.wave: float(factor)}
+            for one in ordered[1:]
+            if one.wave not in breaks
+            for factor in _BREAKS
+        ]
+        best = max(tried, key=evidence, default=breaks)
+        if evidence(best) < evidence(breaks) + _BREAK_EVIDENCE:
+            break
+        breaks = best
+    return breaks
 
 
 def estimate_drift_rate(
-    series: Sequence[Sequence[WaveCounts]],
+    measured: Sequence[WaveCounts],
     total: float,
     *,
     supposed: float,
     weight: float = 1.0,
     may_rise: bool = False,
+    breaks: Breaks = NO_BREAK,
 ) -> DriftRate:
-    """Estimate the drift rate from tables that were measured several times.
+    """Estimate the drift rate from a table that was measured several times.
 
     It is the posterior mean over a grid. The prior of the difference between a wave and the next is
     log-normal around `supposed`, with a factor of three as one standard deviation. The prior of the
     passing share is that of an exchange of rows. If counts may rise, any share of the lasting
-    change may repeat at each wave. The mean exceeds the mode, the more so the less is known. If no
-    table was measured twice, the result is `supposed`, as lasting change.
+    change may repeat at each wave. The mean exceeds the mode, the more so the less is known. If the
+    table was measured once, the result is `supposed`, as lasting change.
 
     Parameters
     ----------
-    series : sequence of sequences of WaveCounts
-        Tables, each as measured at several waves.
+    measured : sequence of WaveCounts
+        The table at several waves.
     total : float
         Approximate number of rows of a wave.
     supposed : float
@@ -241,6 +322,8 @@ def estimate_drift_rate(
         Weight of the likelihood, below 1 for correlated counts.
     may_rise : bool
         Whether counts may rise or fall by the same amount at each wave.
+    breaks : mapping of int to float
+        Waves at which the column breaks, with the factor for the variance of the step.
 
     Examples
     --------
@@ -249,13 +332,13 @@ def estimate_drift_rate(
     >>> noisy = walk + rng.normal(0, 10, (40, 30))
     >>> seen = [WaveCounts(wave, row, np.full(30, 100.0)) for wave, row in enumerate(noisy)]
     >>> # 400/(5000 (1 - 1/30))
-    >>> 0.07 < estimate_drift_rate([seen], 150_000.0, supposed=1.0).lasting < 0.1
+    >>> 0.07 < estimate_drift_rate(seen, 150_000.0, supposed=1.0).lasting < 0.1
     True
     >>> estimate_drift_rate([], 150_000.0, supposed=0.1)
     DriftRate(lasting=0.1, passing=0.0, rising=0.0)
     """
-    several = [sorted(table, key=lambda one: one.wave) for table in series if len(table) > 1]
-    if not several:
+    ordered = sorted(measured, key=lambda one: one.wave)
+    if len(ordered) < 2:
         return DriftRate(supposed)
     change, part, keeps = (
         one.ravel()
@@ -271,17 +354,22 @@ def estimate_drift_rate(
     # Redrawing all rows gives a passing part of 1; change beyond that is assumed to last.
     found -= 0.5 * ((part - np.minimum(change / 2, 2 / change)) / _UNSURE_PART) ** 2
     found += _NO_RISE * (keeps == 0)
-    for table in several:
-        found += weight * _log_likelihoods(table, (lasting, passing, rising), steps(table, total))
+    unit = steps(ordered, total)
+    found += weight * _log_likelihoods(ordered, (lasting, passing, rising), unit, breaks)
     likely = np.exp(found - found.max())
     likely /= likely.sum()
     return DriftRate(float(lasting @ likely), float(passing @ likely), float(rising @ likely))
 
 
 def _log_likelihoods(
-    measured: Sequence[WaveCounts], rates: tuple[Floats, Floats, Floats], unit: Floats
+    measured: Sequence[WaveCounts],
+    rates: tuple[Floats, Floats, Floats],
+    unit: Floats,
+    breaks: Breaks = NO_BREAK,
 ) -> Floats:
     """Return the log-likelihood of each drift rate (lasting, passing, rising), up to a constant.
+
+    The step into a declared break is no evidence.
 
     A steady step is one unknown per count and is integrated out: the filter is applied to time as
     well, and its innovations are regressed on those of time.
@@ -293,11 +381,12 @@ def _log_likelihoods(
     found = np.zeros(len(lasting))
     at = measured[0].wave
     for one in measured[1:]:
-        variances = variances + lasting * (one.wave - at)
+        variances = variances + lasting * n_steps(at, one.wave, breaks)
         told = one.state_of_walk(passing)
         gap, spread = told.counts - counts, variances + told.variances
         late = one.wave - measured[0].wave - times
-        found -= (gap**2 / spread + np.log(spread)).sum(axis=1) / 2
+        if n_steps(at, one.wave, breaks) < DECLARED_BREAK / 2:
+            found -= (gap**2 / spread + np.log(spread)).sum(axis=1) / 2
         both, squares = both + late * gap / spread, squares + late**2 / spread
         weight = variances / spread
         counts, times = counts + weight * gap, times + weight * late
@@ -327,6 +416,7 @@ class CountPath:
         passing: Floats | float = 0.0,
         rising: float = 0.0,
         off: tuple[NDArray[np.bool_], float] | None = None,
+        breaks: Breaks = NO_BREAK,
     ) -> CountPath:
         """Estimate a count at each wave from noisy values; missing ones have infinite variance.
 
@@ -346,6 +436,8 @@ class CountPath:
             Variance of a step that is the same at each wave.
         off : (bool array, float), optional
             The values that share one unknown error, and its variance.
+        breaks : mapping of int to float
+            Waves at which the count breaks, with the factor for the variance of the step.
         """
         told = 1 / (variances + passing)
         # The unknowns are the walk at each wave, the steady rise per wave, and the shared error of
@@ -361,8 +453,8 @@ class CountPath:
         design = np.hstack(columns)
         weights = design.T * told
         precision = weights @ design + np.diag(prior)
-        for place, gap in enumerate(np.diff(waves)):
-            tie = 1 / (step * gap)
+        for place, ends in enumerate(pairwise(waves)):
+            tie = 1 / (step * n_steps(*ends, breaks))
             precision[place : place + 2, place : place + 2] += tie * np.array([[1, -1], [-1, 1]])
         # The passing deviation of a wave is its residual from the walk, minus noise.
         kept = passing * told
@@ -373,6 +465,52 @@ class CountPath:
         gains = rest @ covariance @ weights + np.diag(kept)
         covariance = rest @ covariance @ rest.T + np.diag(passing * (1 - kept))
         return cls(tuple(waves), gains @ values, covariance, gains)
+
+    @classmethod
+    def of_uncertain_rate(
+        cls,
+        measured: Sequence[WaveCounts],
+        rate: tuple[float, float, float],
+        off: tuple[NDArray[np.bool_], float],
+        breaks: Breaks,
+    ) -> CountPath:
+        """Estimate a count at each wave if its rate of change may differ from that of its columns.
+
+        The result is the mean over several multiples of the rate, with a log-normal prior around 1
+        (a factor of three is one standard deviation) and the likelihood of the values. Its
+        covariance includes the differences between these estimates.
+
+        Parameters
+        ----------
+        measured : sequence of WaveCounts
+            The count (one cell) at each wave, in order.
+        rate : tuple of float
+            Variances of lasting, passing and rising changes of this count.
+        off : (bool array, float)
+            The values that share one unknown error, and its variance.
+        breaks : mapping of int to float
+            Waves at which the count breaks, with the factor for the variance of the step.
+        """
+        unit = np.ones(1)
+        rates = tuple(np.maximum(part * MULTIPLES / ABOVE**0.5, 1e-9) for part in rate)
+        found = -0.5 * (np.log(MULTIPLES) / np.log(UNSURE)) ** 2
+        found += _log_likelihoods(measured, (rates[0], rates[1], rates[2]), unit, breaks)
+        weights = np.exp(found - logsumexp(found))
+        sizes = np.array([one.size for one in measured])
+        values = np.array([one.counts[0] for one in measured])
+        variances = np.array([one.variances[0] for one in measured])
+        paths = [
+            cls.of([one.wave for one in measured], values, variances, lasting,
+                   passing=passing / sizes, rising=rising, off=off, breaks=breaks)
+            for lasting, passing, rising in zip(*rates, strict=True)
+        ]  # fmt: skip
+        mean = sum(w * path.values for w, path in zip(weights, paths, strict=True))
+        covariance = sum(
+            w * (path.covariance + np.outer(path.values - mean, path.values - mean))
+            for w, path in zip(weights, paths, strict=True)
+        )
+        gains = sum(w * path.gains for w, path in zip(weights, paths, strict=True))
+        return cls(paths[0].waves, np.asarray(mean), np.asarray(covariance), np.asarray(gains))
 
     def grown(self, sizes: Floats, unsure: Floats, shared: Floats) -> CountPath:
         """Multiply estimates by the sizes of their waves, by which values were divided before.

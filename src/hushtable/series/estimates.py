@@ -29,7 +29,7 @@ from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import Predicate, parse
-from hushtable.series.drift import CountPath
+from hushtable.series.drift import CountPath, WaveCounts
 from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
@@ -119,8 +119,21 @@ class SeriesAnswers:
             privacy_std=std,
             model_std=0.0,
             what=what,
-            notes=(note.format(in_words(told), rest, self._change_per_wave(where)),),
+            notes=(
+                note.format(in_words(told), rest, self._change_per_wave(where)),
+                *self._notes_on_breaks(where),
+            ),
         )
+
+    def _notes_on_breaks(self, where: str) -> list[str]:
+        """Return a note for each column with breaks, which earlier waves say less about."""
+        columns = parse(where, self.schema).columns
+        return [
+            f"{name} breaks at wave {in_words(self.waves.breaks[name])} (declared, or evident from "
+            "the noisy tables): waves before say little about waves after."
+            for name in columns
+            if self.waves.breaks[name]
+        ]
 
     def _path(self, where: str) -> tuple[CountPath, tuple[int, ...]]:
         """Return the estimates at each wave, and the waves whose tables determine them."""
@@ -139,15 +152,14 @@ class SeriesAnswers:
         stds = np.maximum([one.std for one in found], _EXACT) / sizes
         model_stds = [one.model_std for one in found if one.model_std is not None]
         modeled = np.array([one.model_std is not None for one in found])
-        lasting, passing, rising = self._moves(predicate, values, stds)
-        path = CountPath.of(
-            self.numbers,
-            values,
-            stds**2,
-            lasting,
-            passing=passing / sizes,
-            rising=rising,
-            off=(modeled, max(_EXACT, *model_stds, 0.0) ** 2),
+        path = CountPath.of_uncertain_rate(
+            [
+                WaveCounts(number, np.array([value]), np.array([std**2]), size)
+                for number, value, std, size in zip(self.numbers, values, stds, sizes, strict=True)
+            ],
+            self._moves(predicate, values, stds),
+            (modeled, max(_EXACT, *model_stds, 0.0) ** 2),
+            self.waves.breaks_of(predicate.columns),
         )
         shared = np.array([one.with_total for one in found]) / sizes
         parts = sizes * self.waves.total
@@ -179,13 +191,16 @@ class SeriesAnswers:
         rate = self.waves.drift_rate(parse(where, self.schema).columns)
         return min(1.0, rate.difference / 2)
 
-    def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> list[float]:
+    def _moves(
+        self, predicate: Predicate, values: Floats, stds: Floats
+    ) -> tuple[float, float, float]:
         """Return the variances of lasting, passing and rising changes, for the average count."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
-        moves = self.waves.moves(self.waves.drift_rate(predicate.columns), np.array([share]))
-        return [float(variance[0]) for variance in moves]
+        rate = self.waves.drift_rate(predicate.columns)
+        lasting, passing, rising = self.waves.moves(rate, np.array([share]))
+        return float(lasting[0]), float(passing[0]), float(rising[0])
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:

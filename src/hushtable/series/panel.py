@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.engine import EngineName
+from hushtable.engine import open as open_table
 from hushtable.engine.output_guard import silenced
 from hushtable.engine.sealed_table import SealedTable, SealedWaves
 from hushtable.engine.two_waves import open_waves, previous
@@ -45,7 +46,7 @@ from hushtable.methods.quilt.fit import FitState
 from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
-from hushtable.numeric import project_to_simplex
+from hushtable.numeric import NORMAL, project_to_simplex
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger.payment import PaymentOptions
 from hushtable.privacy.noise.noise import Noise
@@ -446,7 +447,10 @@ class PanelPlan(Plan[SealedWaves]):
         tables = {**made.tables, PERSONS: pa.table({"person": numbers(people.persons)})}
         if moves:
             tables[TRANSITIONS] = below_each_other([move.counts for move in moves])
-        return replace(made, tables=tables, settings=self._settings(made.settings, moves))
+        warnings = [*made.warnings, *_few_stay(moves, n_rows, self.before)]
+        return replace(
+            made, tables=tables, settings=self._settings(made.settings, moves), warnings=warnings
+        )
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[TransitionCounts]:
         """Measure each column before by now, in the buckets of earlier waves."""
@@ -504,6 +508,26 @@ class PanelPlan(Plan[SealedWaves]):
         return {**of_quilt, "budget_shares": spent, "notes": notes, TRANSITIONS: told}
 
 
+_FEW = 0.75  # share of the rows that continue; fewer are remarked upon
+
+
+def _few_stay(
+    moves: Sequence[TransitionCounts], n_rows: int, before: PreviousWave | None
+) -> list[str]:
+    """Return a warning, from noisy tables, if few people were also in the previous wave."""
+    if not moves or before is None:
+        return []
+    value, variance = n_staying(moves)
+    if value + NORMAL * variance**0.5 >= _FEW * n_rows:
+        return []
+    return [
+        f"Only about {max(0.0, value):,.0f} people of about {n_rows:,} were also in wave "
+        f"{before.number} (noisy count). If identifiers are spelled differently there, people were "
+        "protected as two persons each, and transitions miss them: spell them alike and publish a "
+        "correction ('hushtable series publish --correct REASON')."
+    ]
+
+
 def _buckets(quilt: FitState) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
     """Return the bucket of each code of the schema, by column."""
     found = {}
@@ -520,8 +544,9 @@ def _buckets(quilt: FitState) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
 def publish_wave(
     data: Any,
     before: Any,
-    plan: PanelPlan,
+    plan: PanelPlan | QuiltPlan,
     *,
+    series: Mapping[str, Any],
     out: Path,
     engine: EngineName = "auto",
     noise: Literal["secure", "opendp"] | Noise = "secure",
@@ -530,16 +555,20 @@ def publish_wave(
     progress: Progress = silent,
     **paying: Unpack[PaymentOptions],
 ) -> Release:
-    """Publish a wave of a panel, in the same order as any table: charge, then read.
+    """Publish a wave, in the same order as any table: charge, then read.
 
-    `before` is the private table of the previous wave; other arguments are as for
-    `hushtable.publish`.
+    `before` is the private table of the previous wave of a panel, `series` the place of the release
+    in the series; other arguments are as for `hushtable.publish`.
     """
     progress("planning", 0.0)
     source = make_noise(noise)
-
-    run = PublishRun(plan, noise=source, out=out, paying=paying, progress=progress)
+    run = PublishRun(plan, noise=source, out=out, paying=paying, progress=progress, series=series)
     run.refuse(anyway=anyway)
+    if isinstance(plan, QuiltPlan):
+        reading = plan.schema.reading
+        table = open_table(data, reading=reading, engine=engine, memory_limit=memory_limit)
+        table.check(plan.schema)
+        return run.publish(lambda: table.connect(plan.schema, noise=source))
     tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
     tables.check(plan.schema)
     return run.publish(lambda: tables.connect(plan.schema, noise=source))

@@ -71,6 +71,9 @@ class SeriesPlan:
     panel : bool
         Whether people are followed from wave to wave. Rows then have synthetic persons, and a
         quarter of the budget of a wave is spent on transitions.
+    extensions : tuple of pairs of int
+        Later decisions on the number of waves: the number of releases charged before, and the
+        number of waves afterward (see `extended`).
 
     Examples
     --------
@@ -91,9 +94,11 @@ class SeriesPlan:
     horizon: int | None = None
     change: float = 0.05
     panel: bool = False
+    extensions: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         problems: list[str] = []
+        object.__setattr__(self, "extensions", tuple(map(tuple, self.extensions)))
         for name, check in (("epsilon", check_epsilon), ("delta", check_delta)):
             try:
                 amount = as_rational(getattr(self, name), name=name)
@@ -161,18 +166,58 @@ class SeriesPlan:
         if self.waves is None:
             k = self.horizon or 1
             return Fraction(k, (k + place - 1) * (k + place))
-        if place > self.waves + self.spares:
-            return Fraction(0)
         first = min(max(self.waves // WAVES_FOR_ONE, 1), MOST_FIRST)
-        return Fraction(first if place == 1 else 1, first + self.waves - 1 + self.spares)
+        shared, end = Fraction(1, first + self.waves - 1 + self.spares), self.waves + self.spares
+        for charged, waves in self.extensions:
+            if place <= charged:
+                break
+            shared, end = (
+                shared * Fraction(end - charged, waves + self.spares - charged),
+                (waves + self.spares),
+            )
+        if place > end:
+            return Fraction(0)
+        return first * shared if place == 1 else shared
+
+    @property
+    def planned(self) -> int | None:
+        """Number of planned waves, with extensions."""
+        return self.extensions[-1][1] if self.extensions else self.waves
+
+    def extended(self, waves: int, *, charged: int) -> SeriesPlan:
+        """Return a plan with more waves: they share what `charged` releases left of the budget.
+
+        Examples
+        --------
+        >>> plan = SeriesPlan(epsilon=2, delta="1e-6", waves=3, spares=1).extended(7, charged=2)
+        >>> [str(plan.share(place)) for place in range(1, 10)]
+        ['1/4', '1/4', '1/12', '1/12', '1/12', '1/12', '1/12', '1/12', '0']
+        """
+        if self.planned is None:
+            raise ParameterError("this series has no fixed end, so it needs no extension.")
+        if waves <= self.planned or waves > MOST_WAVES:
+            raise ParameterError(
+                f"waves is {waves}; it must be above the planned {self.planned} and at most "
+                f"{MOST_WAVES}."
+            )
+        if not 1 <= charged < self.planned + self.spares:
+            raise ParameterError(
+                f"{charged} of {self.planned + self.spares} releases are charged. An extension "
+                "shares what is left: it needs at least one release before it and one left. "
+                "Otherwise start a new series ('hushtable series init'), whose promise adds to "
+                "that of this one."
+            )
+        return replace(self, extensions=(*self.extensions, (charged, waves)))
 
     def method(self, place: int) -> Quilt:
         """Return the method of the release at a place, with its budget."""
         share = self.share(place)
         if not share:
             raise ParameterError(
-                f"the series was planned for {self.waves} waves and {self.spares} additional "
-                "releases, and all of them are used; no budget is left for another."
+                f"the series was planned for {self.planned} waves and {self.spares} additional "
+                "releases, and all of them are used; no budget is left for another. Start a new "
+                "series ('hushtable series init'); its promise adds to that of this one. Next "
+                "time, extend the series before its last release ('hushtable series extend')."
             )
         return Quilt(epsilon=largest_epsilon(share * self.rho, self.wave_delta, self.epsilon),
                      delta=self.wave_delta, accounting="concentrated")  # fmt: skip
@@ -232,8 +277,10 @@ class SeriesPlan:
     def to_yaml(self) -> str:
         """Return the plan as YAML text."""
         plain = {name: str(v) if isinstance(v, Fraction) else v for name, v in asdict(self).items()}
-        if not self.panel:
-            del plain["panel"]  # as in versions without panels
+        plain["extensions"] = [list(one) for one in self.extensions]
+        for name in ("panel", "extensions"):  # as in versions without them
+            if not plain[name]:
+                del plain[name]
         return write_yaml({"format": _FORMAT, **{k: v for k, v in plain.items() if v is not None}})
 
     @classmethod

@@ -4,8 +4,9 @@ The folder
 ----------
 - ``series.yaml``: the plan; ``schema.yaml``: the public schema of every wave.
 - ``series.ledger``: recorded costs; for the custodian only.
+- ``breaks.yaml``: declared breaks, if there are any.
 - ``waves/001``, ``waves/002`` ...: the releases; ``waves/002-correction-1``: a correction of the
-  second wave. Analysts get ``waves``, ``series.yaml`` and ``schema.yaml``.
+  second wave. Analysts get everything except the ledger.
 
 A wave is charged under its name before it is read, and appears complete or not at all, like every
 release. Only one process publishes at a time, so a charge without a release means that its run was
@@ -32,12 +33,13 @@ from hushtable.files import svg
 from hushtable.files.progress import Progress, silent
 from hushtable.files.rows import export_rows
 from hushtable.files.writing import Scratch, sync, write_failures_as
-from hushtable.methods.quilt.quilt import Quilt
+from hushtable.files.yaml_text import read_yaml, write_yaml
+from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import Decision, Entry
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
-from hushtable.publishing.publish import publish
+from hushtable.privacy.values import rounded
 from hushtable.query.answers.estimator import Estimate, written
 from hushtable.release.release import Release
 from hushtable.release.statement import digest_of
@@ -120,8 +122,10 @@ def problems_of(
 
 
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
+BREAKS = "breaks.yaml"
 
 _NAME = re.compile(r"(\d{3,5})(?:-correction-(\d{1,4}))?")
+_ROUNDING = Fraction(1, 10**9)  # of a share, relative to a rho of 1
 _PATIENCE = 1.0  # seconds to wait for the lock; another wave takes longer
 
 
@@ -270,7 +274,77 @@ class Series:
         made = [Wave(number, Release.load(path)) for number, path in self.published().items()]
         if not made:
             raise Refused("no wave of the series is published yet.")
-        return Waves(made, self._first(), supposed=2 * self.plan.change)
+        return Waves(made, self._first(), 2 * self.plan.change, self._declared())
+
+    def breaks(self) -> list[dict[str, Any]]:
+        """Return the declared breaks: ``wave``, ``columns`` and reason (``because``)."""
+        path = self.folder / BREAKS
+        if not path.is_file():
+            return []
+        found = read_yaml(path.read_text(encoding="utf-8"))
+        return list(found["breaks"])
+
+    def _declared(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {}
+        for one in self.breaks():
+            for name in one["columns"]:
+                found.setdefault(name, set()).add(one["wave"])
+        return {name: frozenset(waves) for name, waves in found.items()}
+
+    def declare_break(self, wave: int, columns: Sequence[str], because: str) -> None:
+        """Declare that counts by some columns may jump at a wave, such as after a new law.
+
+        Measurements before it then say nothing about counts by these columns after it; other
+        columns are not affected. It must not be decided by looking at private data.
+
+        Parameters
+        ----------
+        wave : int
+            Number of the first wave after the break.
+        columns : sequence of str
+            The columns that break.
+        because : str
+            The reason, which analysts see.
+
+        Raises
+        ------
+        ParameterError
+            If the wave or a column does not exist, or if no reason is given.
+        """
+        problems = [
+            f"column {name!r} is not published; choose one of {', '.join(self.schema.attributes)}."
+            for name in columns
+            if name not in self.schema.attributes
+        ]
+        if wave < 2:
+            problems.append(f"wave is {wave}; a break needs a wave before it, so it is at least 2.")
+        if not columns:
+            problems.append("columns is empty; name the columns that break.")
+        if not because.strip() or not because.isprintable():
+            problems.append("because is empty or not printable; state the reason in one line.")
+        ParameterError.raise_if_any(problems)
+        told = [*self.breaks(), {"wave": wave, "columns": [*columns], "because": because.strip()}]
+        with self._turn():
+            _write_again(self.folder / BREAKS, write_yaml({"breaks": told}))
+        self._answers_so_far = None
+
+    def extend(self, waves: int) -> SeriesPlan:
+        """Plan more waves: they share the budget that is left, under the same promise.
+
+        Parameters
+        ----------
+        waves : int
+            New number of waves.
+
+        Returns
+        -------
+        SeriesPlan
+            The new plan.
+        """
+        with self._turn():
+            self.plan = self.plan.extended(waves, charged=len(_standing(self.ledger)))
+            _write_again(self.folder / PLAN, self.plan.to_yaml())
+        return self.plan
 
     def _first(self) -> Wave:
         """Return the release that defines the counted cells: the last one without a prior.
@@ -303,25 +377,50 @@ class Series:
                     "created": statement.created,
                     "rows": max(0.0, float(statement.estimator["total"])),
                     "guarantee": statement.guarantee,
+                    "replaces": statement.estimator.get("series", {}).get("replaces"),
+                    "because": statement.estimator.get("series", {}).get("because"),
+                    "valid": self.published()[number] == path,
                 }
             )
         # Analysts have no ledger.
         charged = _standing(self.ledger) if (self.folder / LEDGER).is_file() else None
         left = None
-        if self.plan.waves is not None and charged is not None:
-            left = self.plan.waves + self.plan.spares - len(charged)
+        if self.plan.planned is not None and charged is not None:
+            left = self._n_left(charged)
         names = {release["name"] for release in made}
         lost = [entry.purpose.partition(": ")[0] for entry in charged or ()]
         return {
             "epsilon": str(self.plan.epsilon),
             "delta": str(self.plan.delta),
-            "waves": self.plan.waves,
+            "waves": self.plan.planned,
+            "breaks": self.breaks(),
             "horizon": self.plan.horizon,
             "panel": self.plan.panel,
             "releases": made,
             "lost": [name for name in lost if name not in names],
             "left": left,
         }
+
+    def _n_left(self, charged: Sequence[Entry]) -> int:
+        """Return how many planned releases the ledger admits."""
+        left = self._cap_rho() - sum(entry.concentrated.rho for entry in charged)
+        place = len(charged)
+        while (share := self.plan.share(place + 1)) and share * self.plan.rho <= left + _ROUNDING:
+            left -= share * self.plan.rho
+            place += 1
+        return place - len(charged)
+
+    def _cap_rho(self) -> Fraction:
+        """Return the rho of the ledger's cap; refuse a plan that was changed."""
+        cap = self.ledger.cap
+        if (cap.epsilon, cap.delta) != (self.plan.epsilon, self.plan.delta):
+            raise Refused(
+                f"{PLAN} was changed: it says epsilon {self.plan.epsilon} and delta "
+                f"{self.plan.delta}, but the ledger has a cap of {cap.epsilon} and {cap.delta}. "
+                "Restore the plan. For more waves, use 'hushtable series extend'; for more budget, "
+                "start a new series, whose promise adds to that of this one."
+            )
+        return self.plan.rho
 
     def check(self, book: Ledger | None = None) -> None:
         """Raise `Refused` if a release does not match its charge in the ledger.
@@ -368,8 +467,8 @@ class Series:
             Number of the wave; by default, the one after the last. A late wave may follow later
             ones, except in a panel.
         correct : str, optional
-            Reason for publishing a published wave again. The correction is a separate release with
-            its own cost; from then on it replaces the one that it corrects.
+            Reason for publishing a published wave again; its statement contains it. The correction
+            is a separate release with its own cost, and replaces the one that it corrects.
         unseen : str, optional
             If an earlier run of the wave was killed after it was charged: a justified statement
             that nobody saw any of its output. The charge is then voided, on record.
@@ -389,8 +488,12 @@ class Series:
             If another process publishes, if an earlier run of the wave was killed, or if the budget
             is spent.
         """
+        if correct is not None and (not correct.strip() or not correct.isprintable()):
+            raise ParameterError("correct is empty or not printable; state the reason in one line.")
         with self._turn():
             book = self.ledger
+            self._cap_rho()
+            self._require_same_schema(book)
             name, number = self._named(wave, corrects=correct is not None)
             out = self.folder / WAVES / name
             previous = self._before(number, before)
@@ -399,20 +502,49 @@ class Series:
             if out.exists():
                 return Release.load(out)  # a killed run had finished all but the rename
             method = self._method(book, number)
-            how: dict[str, Any] = {
-                "out": out,
-                "engine": engine,
-                "noise": noise,
-                "memory_limit": memory_limit,
-                "anyway": anyway,
-                "progress": progress,
-                "ledger": book,
-                "purpose": name if correct is None else f"{name}: {correct}",
-            }
-            if not self.plan.panel:
-                return publish(data, self.schema, method, **how)
-            plan = PanelPlan.of(method, self.schema, previous, self._next_person())
-            return publish_wave(data, before, plan, **how)
+            plan: QuiltPlan | PanelPlan = method.plan(self.schema)
+            if self.plan.panel:
+                plan = PanelPlan.of(method, self.schema, previous, self._next_person())
+            return publish_wave(
+                data,
+                before,
+                plan,
+                series=self._place(number, correct),
+                out=out,
+                engine=engine,
+                noise=noise,
+                memory_limit=memory_limit,
+                anyway=anyway,
+                progress=progress,
+                ledger=book,
+                purpose=name if correct is None else f"{name}: {correct}",
+            )
+
+    def _place(self, number: int, correct: str | None) -> dict[str, Any]:
+        """Return what the statement of a release says about the series."""
+        epsilon, delta = (rounded(Fraction(part)) for part in (self.plan.epsilon, self.plan.delta))
+        conditions = [
+            f"The series. This is a release of wave {number} of a series. Everything that is ever "
+            f"published of the series together keeps epsilon {epsilon} and delta {delta} for a "
+            "person with all rows in all waves. Do not add up the promises of its releases."
+        ]
+        if correct is None:
+            return {"wave": number, "conditions": conditions}
+        replaced = self.published()[number].name
+        conditions.append(f"Correction. This release replaces {replaced}: {correct}")
+        return {
+            "wave": number, "replaces": replaced, "because": correct, "conditions": conditions,
+        }  # fmt: skip
+
+    def _require_same_schema(self, book: Ledger) -> None:
+        if self.schema.digest not in {table.digest for table in book.tables()}:
+            raise ParameterError(
+                f"{SCHEMA} was changed after the series was created. All waves count the same "
+                "columns and values, so restore it. For new columns or categories, start a new "
+                "series with the new schema ('hushtable series init'); its promise adds to that of "
+                "this one. Until then, values outside the schema count as missing; 'hushtable "
+                "schema check' counts them for the custodian."
+            )
 
     def _before(self, number: int, given: Any) -> PreviousWave | None:
         """Return the previous wave of a panel; refuse a `before` that does not suit the series."""
@@ -449,8 +581,11 @@ class Series:
             wave = last if corrects else last + 1
         if isinstance(wave, bool) or not isinstance(wave, int) or wave < 1:
             raise ParameterError(f"wave is {wave!r}; it must be a whole number of at least 1.")
-        if self.plan.waves is not None and wave > self.plan.waves:
-            raise ParameterError(f"wave is {wave}; the series was planned for {self.plan.waves}.")
+        if self.plan.planned is not None and wave > self.plan.planned:
+            raise ParameterError(
+                f"wave is {wave}; the series was planned for {self.plan.planned}. To plan more "
+                f"waves within the same promise, use 'hushtable series extend --waves {wave}'."
+            )
         if corrects and wave not in paths:
             raise ParameterError(f"wave {wave} is not published, so it cannot be corrected.")
         if not corrects and wave in paths:
@@ -501,7 +636,10 @@ class Series:
             return method
         waves = self.waves()
         earlier = Waves(
-            [wave for wave in waves.waves if wave.number != number], waves.first, waves.supposed
+            [wave for wave in waves.waves if wave.number != number],
+            waves.first,
+            waves.supposed,
+            waves.declared,
         )
         self.check(book)
         return replace(method, prior=EarlierWaves(number, earlier))
@@ -549,15 +687,37 @@ class Series:
         """
         return self._answers.level(where, wave)
 
-    def change(self, where: str, *, since: int, until: int | None = None) -> Estimate:
+    def _between(self, since: int | None, until: int | None) -> tuple[int, int]:
+        """Return two waves: by default the last one, and the published wave before the second."""
+        numbers = [*self.published()]
+        end = until if until is not None else max(numbers, default=0)
+        before = [number for number in numbers if number < end]
+        if since is None and not before:
+            raise ParameterError(f"there is no published wave before wave {end}.")
+        return (since if since is not None else before[-1]), end
+
+    def _next_to(self, since: int | None, until: int | None) -> int:
+        """Return the first of two waves with measured transitions; refuse others."""
+        if since is not None and until is None:
+            return since
+        first, end = self._between(since, until)
+        between = [number for number in self.published() if first < number < end]
+        if between:
+            raise ParameterError(
+                f"people were followed from wave {first} to wave {between[0]}, not to wave {end}; "
+                f"give until={between[0]} (--until {between[0]})."
+            )
+        return first
+
+    def change(self, where: str, *, since: int | None = None, until: int | None = None) -> Estimate:
         """Estimate the change of a count between two waves, in rows.
 
         Parameters
         ----------
         where : str
             SQL WHERE clause.
-        since : int
-            Number of the first wave.
+        since : int, optional
+            Number of the first wave; by default, the published one before the second.
         until : int, optional
             Number of the second wave; by default, the last.
 
@@ -566,7 +726,7 @@ class Series:
         Estimate
             The count at `until` minus the count at `since`, with its 95% interval.
         """
-        return self._answers.change(where, since, until)
+        return self._answers.change(where, *self._between(since, until))
 
     def trend(self, where: str) -> Estimate:
         """Estimate the trend of a count: the slope of the least-squares line over all waves.
@@ -616,15 +776,17 @@ class Series:
         made = {number: Release.load(path) for number, path in self.published().items()}
         return PanelAnswers(made, self.schema)
 
-    def transitions(self, column: str, *, since: int) -> Transitions:
+    def transitions(
+        self, column: str, *, since: int | None = None, until: int | None = None
+    ) -> Transitions:
         """Estimate how many people moved from each value of a column to each other value.
 
         Parameters
         ----------
         column : str
             Name of the column.
-        since : int
-            Number of the first wave; the second is the one published after it.
+        since, until : int, optional
+            Numbers of the two waves, as for `change`; the second follows the first.
 
         Returns
         -------
@@ -636,9 +798,16 @@ class Series:
         ParameterError
             If the series is not a panel, or if the column or wave does not exist.
         """
-        return self._followed.transitions(column, since)
+        return self._followed.transitions(column, self._next_to(since, until))
 
-    def moved(self, before: str | None = None, now: str | None = None, *, since: int) -> Estimate:
+    def moved(
+        self,
+        before: str | None = None,
+        now: str | None = None,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> Estimate:
         """Estimate how many people satisfied a condition at a wave, and another at the next one.
 
         Parameters
@@ -646,8 +815,8 @@ class Series:
         before, now : str, optional
             SQL WHERE clauses on the same column, at the first and the second wave. Without any,
             people in both waves are counted.
-        since : int
-            Number of the first wave.
+        since, until : int, optional
+            Numbers of the two waves, as for `change`; the second follows the first.
 
         Returns
         -------
@@ -661,7 +830,7 @@ class Series:
         Refused
             If the clauses use several columns, or separate values that were counted together.
         """
-        return self._followed.moved(before, now, since)
+        return self._followed.moved(before, now, self._next_to(since, until))
 
     def panel(self) -> pa.Table:
         """Return the synthetic people of all waves: one row per person and wave."""
@@ -670,6 +839,16 @@ class Series:
     def export_panel(self, path: str | Path) -> None:
         """Write the synthetic people to a new ``.csv`` or ``.parquet`` file."""
         export_rows(self._followed.panel, Path(path), self.schema)
+
+
+def _write_again(path: Path, text: str) -> None:
+    """Replace a file of the series by another version, or create it."""
+    part = path.with_name(f".{path.name}-part")
+    with write_failures_as(ParameterError, f"cannot write {str(path)!r}"):
+        part.write_text(text, encoding="utf-8", newline="")
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
 
 
 def _standing(book: Ledger) -> list[Entry]:

@@ -47,7 +47,10 @@ class Transitions:
     labels : tuple of str
         The values, or groups of values that were counted together.
     estimates : tuple of tuples of Estimate
-        Number of people for each label before and each label now.
+        Number of people for each label before and each label now: unbiased, so an estimate may be
+        negative. Sums of clipped estimates would be too large.
+    mobility : Estimate
+        Number of people whose label changed.
     shares : tuple of tuples of Estimate or None
         The same as shares of people with the label before; None if these are too few.
     notes : tuple of str
@@ -59,6 +62,7 @@ class Transitions:
     until: int
     labels: tuple[str, ...]
     estimates: tuple[tuple[Estimate, ...], ...]
+    mobility: Estimate
     shares: tuple[tuple[Estimate | None, ...], ...]
     notes: tuple[str, ...]
 
@@ -68,7 +72,8 @@ class Transitions:
         Returns
         -------
         pyarrow.Table
-            One row per pair of labels: label before, label now, people, and share, with 95%
+            One row per pair of labels: label before, label now, people (unbiased, may be
+            negative), the same clipped at 0 for display (``shown``), and share, with 95%
             intervals.
         """
         rows = []
@@ -80,6 +85,7 @@ class Transitions:
                         "before": before,
                         "now": now,
                         "people": count.value,
+                        "shown": max(0.0, count.value),
                         "low": count.low,
                         "high": count.high,
                         "share": None if share is None else share.value,
@@ -114,13 +120,17 @@ class PanelAnswers:
         wave = self._wave(since)
         size = len(wave.bucket_counts(column))
         cells = np.eye(size * size, dtype=bool).reshape(size, size, size, size)
-        estimates = [[wave.sum_of(column, cells[a, b]) for b in range(size)] for a in range(size)]
+        estimates = [
+            [wave.sum_of(column, cells[a, b], clip=False) for b in range(size)] for a in range(size)
+        ]
+        moved = wave.sum_of(column, ~np.eye(size, dtype=bool))
         return Transitions(
             column,
             since,
             wave.number,
             wave.labels(column),
             tuple(map(tuple, estimates)),
+            replace(moved, what=f"people whose {column} changed"),
             tuple(tuple(wave.share_of(column, a, b) for b in range(size)) for a in range(size)),
             wave.notes,
         )
@@ -214,7 +224,7 @@ class _Moves:
         value, variance = n_staying(list(self._moves.values()))
         return self._estimate(value, math.sqrt(variance), "people in both waves")
 
-    def sum_of(self, column: str, cells: Truth) -> Estimate:
+    def sum_of(self, column: str, cells: Truth, *, clip: bool = True) -> Estimate:
         """Estimate a sum of cells, directly and as the total minus the remaining cells."""
         move = self._moves[column]
         cells = cells.reshape(move.counts.shape)
@@ -230,7 +240,7 @@ class _Moves:
             weight = of_left / (variance + of_left)
             value = weight * value + (1 - weight) * left
             variance *= weight
-        return self._estimate(value, math.sqrt(variance), "people")
+        return self._estimate(value, math.sqrt(variance), "people", clip=clip)
 
     def share_of(self, column: str, before: int, now: int) -> Estimate | None:
         """Estimate the share of people in a bucket before who are in a given bucket now.
@@ -256,11 +266,12 @@ class _Moves:
             notes=self.notes,
         )
 
-    def _estimate(self, value: float, std: float, what: str) -> Estimate:
-        inside = max(0.0, value)
+    def _estimate(self, value: float, std: float, what: str, *, clip: bool = True) -> Estimate:
+        least = 0.0 if clip else -math.inf
+        inside = max(least, value)
         return Estimate(
             value=inside,
-            low=max(0.0, value - NORMAL * std),
+            low=max(least, value - NORMAL * std),
             high=max(inside, value + NORMAL * std),
             privacy_std=std,
             model_std=0.0,

@@ -21,10 +21,13 @@ from hushtable.schema import Schema
 from hushtable.schema.codes import as_numpy
 from hushtable.series.drift import (
     ABOVE,
+    DECLARED_BREAK,
+    Breaks,
     CountPath,
     DriftRate,
     WaveCounts,
     estimate_drift_rate,
+    find_breaks,
     gains_at,
     known_at,
     shares_of,
@@ -191,6 +194,7 @@ class Waves:
     waves: Sequence[Wave]  # at least one, with distinct numbers
     first: Wave  # defines the counted cells: the last release without a prior
     supposed: float  # prior drift rate, until two waves allow an estimate
+    declared: Mapping[str, frozenset[int]] = field(default_factory=dict)  # breaks, by column
 
     @cached_property
     def totals(self) -> CountPath:
@@ -236,25 +240,48 @@ class Waves:
         return found
 
     @cached_property
-    def drift_rates(self) -> dict[str, DriftRate]:
-        """Drift rate of counts by each column, estimated from its buckets.
-
-        The rate of all columns together is the prior of each.
-        """
+    def breaks(self) -> dict[str, Breaks]:
+        """Breaks of each column: declared, or found in its buckets."""
         return {
-            name: estimate_drift_rate(
-                [self._seen(name, spans=False)],
+            name: find_breaks(
+                self._seen(name, spans=False),
                 self.total,
-                supposed=self._overall_drift_rate.difference,
+                supposed=self.supposed,
+                declared=dict.fromkeys(self.declared.get(name, ()), DECLARED_BREAK),
             )
             for name in self.first.columns
         }
 
+    def breaks_of(self, columns: Iterable[str]) -> Breaks:
+        """Return the breaks of a count by some columns: those of any of them."""
+        found: dict[int, float] = {}
+        for name in columns:
+            for wave, factor in self.breaks[name].items():
+                found[wave] = max(factor, found.get(wave, 1.0))
+        return found
+
     @cached_property
-    def _overall_drift_rate(self) -> DriftRate:
-        """Drift rate of counts by all columns together."""
-        seen = [self._seen(name, spans=False) for name in self.first.columns]
-        return estimate_drift_rate(seen, self.total, supposed=self.supposed)
+    def drift_rates(self) -> dict[str, DriftRate]:
+        """Drift rate of counts by each column, estimated from its buckets.
+
+        Each column is estimated alone first. The prior of its rate is then the median of these, so
+        that one column that changes fast says little about the others.
+        """
+        return {name: self._drift_rate(name, self._median_change) for name in self.first.columns}
+
+    @cached_property
+    def _median_change(self) -> float:
+        rates = [self._drift_rate(name, self.supposed).difference for name in self.first.columns]
+        return float(np.exp(np.median(np.log(rates)))) / ABOVE if len(self.waves) > 1 else rates[0]
+
+    def _drift_rate(self, name: str, supposed: float, *, may_rise: bool = False) -> DriftRate:
+        return estimate_drift_rate(
+            self._seen(name, spans=False),
+            self.total,
+            supposed=supposed,
+            may_rise=may_rise,
+            breaks=self.breaks[name],
+        )
 
     @cached_property
     def drift_rates_of_ranges(self) -> dict[str, DriftRate]:
@@ -265,20 +292,16 @@ class Waves:
         """
         found = {}
         for name, column in self.first.release.schema.attributes.items():
-            found[name] = estimate_drift_rate(
-                [self._seen(name, spans=False)],
-                self.total,
-                supposed=self._overall_drift_rate.difference,
-                may_rise=True,
-            )
+            found[name] = self._drift_rate(name, self._median_change, may_rise=True)
             seen = self._seen(name, spans=True) if column.is_line else []
             if seen and len(seen[0].counts):
                 rate = estimate_drift_rate(
-                    [seen],
+                    seen,
                     self.total,
                     supposed=found[name].difference / ABOVE,
                     weight=min(1.0, _SPANS / len(seen[0].counts)),
                     may_rise=True,
+                    breaks=self.breaks[name],
                 )
                 found[name] = DriftRate.most([found[name], rate])
         return found
@@ -308,7 +331,7 @@ class Waves:
 
     def brought_to(self, number: int) -> EarlierEstimates:
         """Project all measurements to another wave, with the size of the wave nearest to it."""
-        made = []
+        made, movement, sizes = [], {}, []
         gaps = [abs(wave.number - number) for wave in self.waves]
         nearest = int(np.argmin(gaps))
         size = float(self.sizes[nearest])
@@ -316,13 +339,26 @@ class Waves:
         for cells, measured in self.tables.items():
             shares = shares_of(measured, self.total)
             lasting, passing, _ = self.moves(_most(self.drift_rates, cells.columns), shares)
-            state = known_at(number, measured, lasting, passing).moved(passing / size)
-            gains = gains_at(number, measured, lasting, passing)
+            walk = (number, measured, lasting, passing, self.breaks_of(cells.columns))
+            state, gains = known_at(*walk).moved(passing / size), gains_at(*walk)
             unsure = self._of_sizes(measured, gains, nearest, shares * self.total)
             variances = size**2 * (state.variances + unsure) + resized * (shares * self.total) ** 2
+            noise = sum(gain**2 * one.variances for gain, one in zip(gains, measured, strict=True))
+            weights = np.maximum(state.counts, 0.0) + 1.0
+            if len(cells.columns) == 1:
+                (name,) = cells.columns
+                unit = self.total * shares * (1 - shares) + 1.0
+                moved = np.average((state.variances - noise) / unit, weights=weights)
+                ranges = self.drift_rates_of_ranges[name].difference
+                movement[name] = float(moved * max(1.0, ranges / self.drift_rates[name].difference))
+                relative = unsure / np.maximum(shares * self.total, 1.0) ** 2
+                sizes.append(float(np.average(relative, weights=weights)) + resized / size**2)
+            part = float(weights @ (size**2 * noise) / (weights @ variances))
             places = tuple(None if p is None else np.asarray(p, np.int64) for p in cells.places)
             made.append(
-                EarlierTable(cells.columns, places, cells.shape, size * state.counts, variances)
+                EarlierTable(
+                    cells.columns, places, cells.shape, size * state.counts, variances, part
+                )
             )
         buckets = {name: places for name, (places, _) in self.first.columns.items()}
         n_buckets = {name: int(places.max()) + 1 for name, places in buckets.items()}
@@ -330,6 +366,8 @@ class Waves:
             buckets,
             {name: shares for name, (_, shares) in self.first.columns.items()},
             folded(made, n_buckets),
+            movement,
+            max(sizes),
         )
 
     def _of_sizes(
@@ -383,6 +421,11 @@ class EarlierWaves(Prior):
             release_of(wave.release.folder.name, wave.release.statement)
             for wave in self.waves.waves
         )
+
+    @property
+    def added(self) -> str:
+        """The promise of the series covers all waves; their own promises are not added up."""
+        return "They are waves of the same series, whose promise covers them (see below)."
 
     def is_file_of(self, data: Any) -> bool:
         """Return False: the prior consists of releases."""

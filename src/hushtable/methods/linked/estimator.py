@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from hushtable.errors import HushtableError, PredicateError, Refused, ReleaseError
-from hushtable.methods.linked.linked import KINDS, TRANSITIONS
+from hushtable.errors import HushtableError, ParameterError, PredicateError, Refused, ReleaseError
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate, Estimator
@@ -33,6 +32,12 @@ from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema
 # the schema declares, which is a column of the parent. ``visits.ward = 'icu' AND persons.age > 9``
 # counts visits, the lowest table named outside of EXISTS. ``previous.ward`` is the ward of the
 # previous visit.
+
+TRANSITIONS = "transitions"
+"""Name of the noisy tables of a column by the same column of the previous row."""
+
+KINDS = ("measured", "buckets", "factors", "candidates")
+"""The tables of a quilt other than the rows."""
 
 _DIALECT = "duckdb"
 _ENDS = ("AND", "OR")
@@ -89,11 +94,25 @@ def read(
     whole = exp.Paren(this=tree)
     names = {name.lower(): name for name in schema.tables}
     told = [(node, *_fact(node, schema, facts, names)) for node in [*whole.find_all(exp.Exists)]]
-    for node, above, fact in told:
-        node.replace(exp.column(fact, table=above, quoted=True))
+    for node, _, _ in told:
+        node.replace(exp.true())
+    named = {_table_of(column, names) for column in whole.find_all(exp.Column)}
+    base, follows = _lowest(named, schema), PREVIOUS in named
+    whole = exp.Paren(
+        this=sqlglot.parse_one(with_parentheses(where), into=exp.Condition, dialect=_DIALECT)
+    )
+    lineage = schema.lineage(base)
+    for node, (_, above, fact) in zip([*whole.find_all(exp.Exists)], told, strict=True):
+        # The fact of the counted row, if it is above the fact's parent; else of its ancestor.
+        if above not in lineage and base not in schema.lineage(above):
+            raise PredicateError(
+                f"{quote(node)}: rows of {base} are counted, and {above} is neither above nor "
+                f"below {base}."
+            )
+        holder = above if above in lineage else base
+        node.replace(exp.column(fact, table=holder, quoted=True))
     columns = list(whole.find_all(exp.Column))
     named = {_table_of(column, names) for column in columns}
-    base, follows = _lowest(named, schema), PREVIOUS in named
     if follows and named - {base, PREVIOUS}:
         raise Refused(f"{shorten(where)!r} also uses other tables: {COLUMN_BY_COLUMN}")
     for column in columns:
@@ -123,11 +142,7 @@ def _lowest(named: set[str], schema: LinkedSchema) -> str:
     """Return the lowest of some tables, by default the root; all others must be its ancestors."""
     tables = [name for name in schema.tables if name in named]  # parents come first
     base = tables[-1] if tables else schema.root
-    above, lineage = schema.tables[base].parent, [base]
-    while above is not None:
-        lineage.append(above)
-        above = schema.tables[above].parent
-    beside = [name for name in tables if name not in lineage]
+    beside = [name for name in tables if name not in schema.lineage(base)]
     if beside:
         raise PredicateError(
             f"{base} is not a child table of {', '.join(beside)}; a clause may use one table and "
@@ -226,6 +241,14 @@ class LinkedEstimator(Estimator):
                 {"data": self._wide(name), **beside},
             )
         return self._quilts[name]
+
+    def of(self, name: str) -> QuiltEstimator:
+        """Return the estimator for the rows of one table, joined with those of their ancestors."""
+        if name not in self.linked.tables:
+            raise ParameterError(
+                f"there is no table {name!r}; choose one of {', '.join(self.linked.tables)}."
+            )
+        return self.quilt(name)
 
     @property
     def persons(self) -> QuiltEstimator:

@@ -34,6 +34,7 @@ from hushtable.engine.sealed_table import SealedTables
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Plan, Released
+from hushtable.methods.linked.estimator import KINDS, TRANSITIONS, LinkedEstimator
 from hushtable.methods.linked.sampling import (
     STEP_SHARE,
     LinkedRows,
@@ -43,6 +44,7 @@ from hushtable.methods.linked.sampling import (
     measure_steps,
     n_drawn,
     seen_below,
+    set_facts,
 )
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.binning import values_of
@@ -59,16 +61,10 @@ from hushtable.methods.quilt.quilt import (
 from hushtable.methods.quilt.serialize import warnings_of
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise.noise import Noise
-from hushtable.query.where.rules import facts_of
+from hushtable.query.where.rules import facts_of, facts_through
 from hushtable.schema import Schema
 from hushtable.schema.codes import below_each_other, numbers, to_values
 from hushtable.schema.linked_schema import LinkedSchema
-
-TRANSITIONS = "transitions"
-"""Name of the noisy tables of a column by the same column of the previous row."""
-
-KINDS = ("measured", "buckets", "factors", "candidates")
-"""The tables of a quilt other than the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,16 +194,28 @@ class LinkedPlan(Plan[SealedTables]):
     # --- the run ----------------------------------------------------------------------------------
 
     def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
-        """Return the share of association that the rows of persons keep, by pair of columns."""
-        root = self.linked.root
-        rows = released.tables[root].select(list(self.parts[root].schema.attributes))
-        beside = {kind: released.tables[f"{root}.{kind}"] for kind in KINDS}
-        of_persons = Released({"data": rows, **beside}, released.settings["quilts"][root])
-        return self.parts[root].association_kept(of_persons)
+        """Return the share of association that the rows keep, by pair of columns, of all tables.
+
+        Columns are named with their table: within a table, and across keys.
+        """
+        estimator = LinkedEstimator(
+            self.schema, self.method.parameters(), released.settings, released.tables
+        )
+        found: dict[tuple[str, str], float] = {}
+        for name in self.parts:
+            for pair, kept in estimator.quilt(name).association_kept().items():
+                own = set(self.linked.tables[name].attributes) | set(
+                    self.linked.child_columns(name)
+                )
+                if own & set(pair):  # pairs of the parents' columns belong to the parents
+                    one, two = (c if c not in own else f"{name}.{c}" for c in pair)
+                    found[one, two] = kept
+        return found
 
     def release(self, source: SealedTables, noise: Noise) -> Released:
         """Measure and draw each table, parents first; then write all of them with their keys."""
-        facts = facts_of(self.linked)
+        own = facts_of(self.linked)
+        facts = {name: own[name] | facts_through(self.linked, name) for name in own}
         drawn: dict[str, LinkedRows] = {}
         quilts: dict[str, FitState] = {}
         made: dict[str, Released] = {}
@@ -223,6 +231,11 @@ class LinkedPlan(Plan[SealedTables]):
             )
             size = {"rows": numbers(np.zeros(drawn[name].n_rows, np.int8))}
             made[name] = part.released(quilt, budget, pa.table(size))
+        for name in reversed(
+            [*self.parts]
+        ):  # drawing children may have changed their parents' facts
+            if (parent := self.linked.tables[name].parent) is not None:
+                set_facts(drawn[name], drawn[parent], facts[name])
         tables = {name: self._written(name, drawn[name]) for name in self.parts}
         for name, released in made.items():
             tables |= {f"{name}.{kind}": released.tables[kind] for kind in KINDS}

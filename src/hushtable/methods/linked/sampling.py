@@ -150,14 +150,14 @@ class TransitionTable:
 def measure_steps(
     table: SealedTable, quilt: FitState, columns: Sequence[str], noise: Noise, budget: BudgetShares
 ) -> list[TransitionTable]:
-    """Measure the transitions of each column; shares are proportional to the number of buckets."""
+    """Measure the transitions of each column, with equal shares."""
     merging = quilt.merging()
     sizes = {known.counted.values.name: known.n_buckets for known in quilt.columns}
     recode = {name: merging[name] for name in columns if name in merging}
     recode |= {f"{PREVIOUS}.{name}": merging[name] for name in columns if name in merging}
     sealed = table.marginals([[name, f"{PREVIOUS}.{name}"] for name in columns], recode=recode)
     made = []
-    shares = divided(1.0, [sizes[name] ** 2 for name in columns])
+    shares = divided(1.0, [1.0] * len(columns))
     for name, counts, share in zip(columns, sealed, shares, strict=True):
         what = f"steps of {name}"
         law = budget.count_noise(share)
@@ -386,6 +386,11 @@ def keep_facts(
     for column in dict.fromkeys(fact.column for fact in facts.values()):
         mine = {name: fact for name, fact in facts.items() if fact.column == column}
         _balance(children, parents, column, mine, rng)
+    set_facts(children, parents, facts)
+
+
+def set_facts(children: LinkedRows, parents: LinkedRows, facts: Mapping[str, LinkedFact]) -> None:
+    """Compute the facts of parents from their children, in place."""
     for name, fact in facts.items():
         holds = np.zeros(parents.n_rows, np.int64)
         holds[children.parent[fact.truth[children.codes[fact.column]]]] = 1

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from hushtable.methods.quilt.answers import TableSums, association_kept, redrawn
 from hushtable.methods.quilt.limits import active_columns, untested_limits
 from hushtable.methods.quilt.measurements import Group, MeasuredTable, TableBasis, range_in_bins
 from hushtable.methods.quilt.model_error import PAIR, ModelError, UnmeasuredError, ValueOf
+from hushtable.methods.quilt.movement import movement_of, with_earlier
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate, Estimator, count_of
 from hushtable.query.answers.published import Generator
@@ -43,6 +45,8 @@ MODEL_Z = 2.5
 It exceeds the normal 1.96: model error varies from pair to pair and only its average is known, so
 errors have heavier tails (2.57 is the value for Student's t with five degrees of freedom).
 """
+
+Support = Literal["measured", "tested", "untested"]
 
 _MEASURED = "This answer comes from measured tables: it is unbiased, and noise is its only error."
 _MERGED = (
@@ -95,6 +99,10 @@ class QuiltEstimator(Estimator):
     @cached_property
     def basis(self) -> TableBasis:
         """The noisy tables."""
+        return self._basis()
+
+    def _basis(self, *, earlier: bool | None = None) -> TableBasis:
+        """Return all noisy tables, only those of earlier waves, or only the others."""
         merged = self.tables["buckets"]
         buckets = np.split(
             as_numpy(merged.column("bucket")).astype(np.int64),
@@ -110,7 +118,9 @@ class QuiltEstimator(Estimator):
                 np.arange(min(size, part.size)) if places is None else np.asarray(places, np.int64)
                 for places, size in zip(table["cells"], shape, strict=True)
             )
-            made.append(MeasuredTable(tuple(table["columns"]), part, table["std"], cells))
+            if earlier is None or earlier == ("earlier" in table):
+                std = table["std"] if earlier is None else table.get("noise", table["std"])
+                made.append(MeasuredTable(tuple(table["columns"]), part, std, cells))
         return TableBasis(
             made,
             dict(zip(self.schema.attributes, buckets, strict=True)),
@@ -129,6 +139,28 @@ class QuiltEstimator(Estimator):
     def table_sums(self) -> TableSums:
         """Estimates of sums over rows from the noisy tables."""
         return TableSums(self.basis)
+
+    @cached_property
+    def _sources(self) -> list[TableSums]:
+        """Tables that answer separately: of this run, and of earlier waves."""
+        if "movement" not in self.settings:
+            return [self.table_sums]
+        return [TableSums(self._basis(earlier=earlier)) for earlier in (False, True)]
+
+    def _with_earlier(
+        self,
+        found: Sequence[SumEstimates | None],
+        functions: Sequence[RowFunction],
+        *,
+        together: bool = False,
+    ) -> SumEstimates | None:
+        """Combine the answers of `_sources`."""
+        if len(found) == 1 or found[1] is None:
+            return found[0]
+        moved = movement_of(
+            functions, self.codes, self.basis.rows, self.settings["movement"], together=together
+        )
+        return with_earlier(found[0], found[1], moved)
 
     @cached_property
     def _missed(self) -> UnmeasuredError:
@@ -187,11 +219,13 @@ class QuiltEstimator(Estimator):
     def answer(self, predicate: Predicate) -> Estimate:
         """Estimate how many rows satisfy a parsed condition."""
         columns, truth = self._decided(predicate)
-        found = None if truth is None else self.table_sums.decided(columns, truth)
-        if found is not None:
-            found = replace(found, notes=(_MEASURED,), support="measured")
-        else:  # the cells of no table decide the condition
-            function = of_predicate(predicate)
+        decided = [
+            found and replace(found, notes=(_MEASURED,), support="measured")
+            for found in (s.decided(columns, truth) for s in self._sources if truth is not None)
+        ]
+        function = of_predicate(predicate)
+        found = self._with_earlier(decided, [function]) if any(decided) else None
+        if found is None:  # the cells of no table decide the condition
             found = self._sums([function], [columns], predicate.columns, together=False)
         answer = count_of(found, 0, self.basis.rows, scope="people")
         if found.limits is not None and not np.isnan(found.limits[0, 0]):
@@ -259,16 +293,26 @@ class QuiltEstimator(Estimator):
         together: bool,
     ) -> SumEstimates:
         """Estimate sums; `own` are the columns that each depends on, `columns` all of them."""
-        linear = [self.table_sums.linear(function) for function in functions]
-        known = [place for place, one in enumerate(linear) if one is not None]
-        rest = [place for place, one in enumerate(linear) if one is None]
+        linear = [[source.linear(one) for source in self._sources] for one in functions]
+        kinds = [tuple(one is not None for one in several) for several in linear]
+        known = [place for place, kind in enumerate(kinds) if any(kind)]
+        rest = [place for place, kind in enumerate(kinds) if not any(kind)]
         parts = []
-        if known:
-            found = self.table_sums.sums([one for one in linear if one], together=together)
-            merged = bool(found.model.any())
+        for kind in dict.fromkeys(kinds[place] for place in known):
+            places = [place for place in known if kinds[place] == kind]
+            answers: list[SumEstimates | None] = []
+            for at, source in enumerate(self._sources):
+                asked = [one for place in places if (one := linear[place][at]) is not None]
+                answers.append(source.sums(asked, together=together) if asked else None)
+            merged = any(one is not None and bool(one.model.any()) for one in answers)
             # One statistic uses sums of both kinds, so only the weaker note is true of it.
-            found = replace(found, notes=() if rest else (_MERGED if merged else _MEASURED,))
-            parts.append((known, replace(found, support="tested" if merged else "measured")))
+            note = _MERGED if merged else _MEASURED
+            support: Support = "tested" if merged else "measured"
+            answers = [one and replace(one, notes=(note,), support=support) for one in answers]
+            asked_of = [functions[place] for place in places]
+            found = self._with_earlier(answers, asked_of, together=together)
+            assert found is not None  # noqa: S101 - one of the sources answers
+            parts.append((places, replace(found, notes=()) if rest else found))
         if rest:
             error = self.error(_all(own[place] for place in rest) if known else columns)
             modeled = [(functions[place], own[place]) for place in rest]
@@ -327,6 +371,15 @@ class QuiltEstimator(Estimator):
             support="untested",
         )
 
+    @cached_property
+    def _earlier_weight(self) -> float:
+        """Share of the precision of one-way tables that comes from earlier waves."""
+        own, all_tables = (
+            np.mean([1 / basis.values(name).variance for name in self.schema.attributes])
+            for basis in (self._sources[0].basis, self.basis)
+        )
+        return float(1 - own / all_tables)
+
     def _sums_of_rows(
         self, error: ModelError, functions: Sequence[tuple[RowFunction, Group]], *, together: bool
     ) -> SumEstimates:
@@ -349,6 +402,14 @@ class QuiltEstimator(Estimator):
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
         if together:
             privacy, model = no_less(privacy), no_less(model)
+        if "movement" in self.settings:
+            model += self._earlier_weight**2 / MODEL_Z**2 * NORMAL**2 * movement_of(
+                [function for function, _ in functions],
+                self.codes,
+                self.basis.rows,
+                self.settings["movement"],
+                together=together,
+            )  # fmt: skip
         return SumEstimates(
             values, privacy, model, NORMAL, MODEL_Z, notes=(_MODELED,), support="tested"
         )

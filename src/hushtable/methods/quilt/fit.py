@@ -621,6 +621,9 @@ def fit(
     measurer.read(groups, state.merging())
     if groups and prior is not None:
         apply_prior(state, prior, groups, edge_std(measurer, stages))
+        if prior.firm:  # what it determines is not measured again
+            known = {place for place, v in enumerate(values) if v.name in prior.codes}
+            groups = [group for group in groups if not known.issuperset(group)]
     if earlier is not None and earlier.marginals:
         _use_earlier(state, earlier)
     elif groups:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class PriorRows:
     def wanted_size(self, values: CountedDomain) -> float:
         """Return the number of values for which a column gets budget; less if the prior is firm."""
         told = self.firm and values.name in self.codes
-        return values.planned_size * (FIRM_PART if told else 1.0)
+        return min(1.0, values.planned_size * FIRM_PART) if told else values.planned_size
 
     @property
     def n_rows(self) -> int:
@@ -424,11 +424,20 @@ class EarlierMeasurements:
         }
         if max(factors.values()) <= 1:
             return self
-        tables = [
-            replace(t, variances=t.variances * max(factors[name] for name in t.columns))
-            for t in self.tables
-        ]
-        return EarlierMeasurements(replace(self._earlier, tables=tables), self._names)
+        tables = []
+        for t in self.tables:
+            factor = max(factors[name] for name in t.columns)
+            share = t.noise_share / factor
+            tables.append(replace(t, variances=t.variances * factor, noise_share=share))
+        movement = {name: factors[name] * rate for name, rate in self._earlier.movement.items()}
+        return EarlierMeasurements(
+            replace(self._earlier, tables=tables, movement=movement), self._names
+        )
+
+    @property
+    def movement(self) -> dict[str, Any]:
+        """What the estimator needs to know about the change since the earlier measurements."""
+        return {"columns": dict(self._earlier.movement), "size": self._earlier.size}
 
     def total(self) -> tuple[float, float]:
         """Return the number of rows estimated from the columns, and its variance."""

@@ -31,7 +31,7 @@ from hushtable.methods.base import (
 )
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.prior import Prior, cost_in_words, read_prior
+from hushtable.methods.prior import Prior, read_prior
 from hushtable.methods.quilt.binning import (
     CUT_SHARE,
     MAX_BUCKETS,
@@ -299,8 +299,7 @@ class QuiltPlan(Plan[SealedTable]):
             return self.schema.conditions
         reason = self.method.prior_public
         if prior.kind == "release":
-            known = f"It is a release with its own promise ({cost_in_words(prior.cost)})"
-            known += ", which adds to this one."
+            known = prior.added
             known += "" if reason is None else f" It was confirmed as public: {reason}"
         else:
             known = f"It was given as a public table: {reason}"

@@ -146,9 +146,12 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
     ]
     if state.earlier is not None:
         tables += [
-            _described(table.columns, table.cells, table.shape, earlier=True, std=std)
+            _described(
+                table.columns, table.cells, table.shape,
+                earlier=True, std=std, noise=std * table.noise_share**0.5,
+            )
             for table, std in zip(state.earlier.tables, state.earlier.stds(), strict=True)
-        ]
+        ]  # fmt: skip
     tables += [
         _bought(
             [names[column] for column in measurement.query.group],
@@ -164,7 +167,9 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
         for measurement in state.measurements
     ]
     fit_error, residual = model.fit_error(), model.residuals()
+    movement = {} if state.earlier is None else {"movement": state.earlier.movement}
     return {
+        **movement,
         "total": state.total,
         "total_std": state.total_std,
         "noise": _NOISE[budget.accounting],

@@ -349,6 +349,10 @@ class Estimator(ABC):
     """True if quantiles must be computed from counts: `sums` does not support ranges, or assumes
     rows spread inside split cells, while counts allow for all of them at one value."""
 
+    def of(self, name: str) -> Estimator:
+        """Return the estimator for the rows of one linked table."""
+        raise Refused(f"this release has no linked tables, so there is no table {name!r} to ask.")
+
     @property
     def asked(self) -> Schema:
         """Schema of the columns that questions may use."""

@@ -226,6 +226,15 @@ class LinkedFact:
         return [(int(start), int(stop) - 1) for start, stop in edges.reshape(-1, 2)]
 
 
+def facts_through(schema: LinkedSchema, name: str) -> dict[str, LinkedFact]:
+    """Return the facts of tables below a table, as conditions on its own columns of that name."""
+    columns = schema.child_columns(name)
+    return {
+        fact: LinkedFact(fact, np.arange(columns[fact].size) == 1)
+        for fact in schema.facts_below(name)
+    }
+
+
 def fact_of(where: str, schema: Schema) -> LinkedFact:
     """Parse a condition on one column of a table.
 
