@@ -291,7 +291,7 @@ def test_cells_move_as_they_are_large_and_never_stand_still() -> None:
 
 
 def broken_walk(seed: int, jump: float) -> list[WaveCounts]:
-    """Return a column of four values at 12 waves, two of which jump at the seventh."""
+    """Return a column of four values at 12 waves; two of them jump at the seventh."""
     rng = np.random.default_rng(shifted(seed))
     truth = 2500 + np.cumsum(rng.normal(0, 6, (12, 4)), axis=0)
     truth[6:] += np.array([jump, -jump, 0, 0])

@@ -117,7 +117,7 @@ class Prior(ABC):
 
     @property
     def added(self) -> str:
-        """How the promise of its releases composes with that of the new one."""
+        """Note on the composition of its promise with that of the new release."""
         said = f"It is a release with its own promise ({cost_in_words(self.cost)})"
         return f"{said}, which adds to this one."
 

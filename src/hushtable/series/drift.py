@@ -52,7 +52,7 @@ Breaks = Mapping[int, float]
 NO_BREAK: Breaks = MappingProxyType({})
 DECLARED_BREAK = 1e12
 """Factor of a declared break: earlier measurements say nothing about later counts."""
-_BREAKS = 16.0 ** np.arange(1, 6)  # candidate factors of a break that nobody declared
+_BREAKS = 16.0 ** np.arange(1, 6)  # candidate factors of a break that is not declared
 _BREAK_EVIDENCE = float(np.log(200))  # minimum log-likelihood gain: a break is rare
 _STEPS_PER_BREAK = 3  # one break is searched for in so many steps
 _MOST_BREAKS = 2  # that are searched for in a column
@@ -369,7 +369,7 @@ def _log_likelihoods(
 ) -> Floats:
     """Return the log-likelihood of each drift rate (lasting, passing, rising), up to a constant.
 
-    The step into a declared break is no evidence.
+    The step into a declared break does not count.
 
     A steady step is one unknown per count and is integrated out: the filter is applied to time as
     well, and its innovations are regressed on those of time.

@@ -693,7 +693,7 @@ class Series:
         end = until if until is not None else max(numbers, default=0)
         before = [number for number in numbers if number < end]
         if since is None and not before:
-            raise ParameterError(f"there is no published wave before wave {end}.")
+            raise ParameterError(f"no wave before wave {end} is published.")
         return (since if since is not None else before[-1]), end
 
     def _next_to(self, since: int | None, until: int | None) -> int:

@@ -246,7 +246,7 @@ class LinkedEstimator(Estimator):
         """Return the estimator for the rows of one table, joined with those of their ancestors."""
         if name not in self.linked.tables:
             raise ParameterError(
-                f"there is no table {name!r}; choose one of {', '.join(self.linked.tables)}."
+                f"the release has no table {name!r}; choose one of {', '.join(self.linked.tables)}."
             )
         return self.quilt(name)
 

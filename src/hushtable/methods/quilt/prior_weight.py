@@ -436,7 +436,7 @@ class EarlierMeasurements:
 
     @property
     def movement(self) -> dict[str, Any]:
-        """What the estimator needs to know about the change since the earlier measurements."""
+        """Variance of changes since the earlier measurements, for the estimator."""
         return {"columns": dict(self._earlier.movement), "size": self._earlier.size}
 
     def total(self) -> tuple[float, float]:

@@ -351,7 +351,7 @@ class Estimator(ABC):
 
     def of(self, name: str) -> Estimator:
         """Return the estimator for the rows of one linked table."""
-        raise Refused(f"this release has no linked tables, so there is no table {name!r} to ask.")
+        raise Refused(f"this release has no linked tables, so it has no table {name!r}.")
 
     @property
     def asked(self) -> Schema:
