@@ -523,8 +523,8 @@ def _few_stay(
     return [
         f"Only about {max(0.0, value):,.0f} people of about {n_rows:,} were also in wave "
         f"{before.number} (noisy count). If identifiers are spelled differently there, people were "
-        "protected as two persons each, and transitions miss them: spell them the same, and publish "
-        "a correction ('hushtable series publish --correct REASON')."
+        "protected as two persons each, and transitions miss them: spell them the same, then "
+        "publish a correction ('hushtable series publish --correct REASON')."
     ]
 
 
