@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit import white_box as watching
-from hushtable.audit.white_box import FaultError, record_linked
+from audit import recorded_runs as watching
+from audit.recorded_runs import record_linked
+from hushtable.audit.white_box import FaultError
 from hushtable.engine import linked_tables as joins
 from hushtable.engine import memory_engine
 from hushtable.engine.sealed_table import SealedTable, SealedTables

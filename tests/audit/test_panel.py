@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit.white_box import FaultError, record_runs
+from audit.recorded_runs import record_runs
+from hushtable.audit.white_box import FaultError
 from hushtable.engine import memory_engine, two_waves
 from hushtable.engine.sealed_table import SealedTable, SealedWaves
 from hushtable.errors import SealedError

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit.white_box import FaultError, record_runs
+from audit.recorded_runs import record_runs
+from hushtable.audit.white_box import FaultError
 from hushtable.engine import connect, memory_engine
 from hushtable.errors import HushtableError, Refused
 from hushtable.methods.prior import EarlierEstimates

@@ -21,10 +21,12 @@ from hushtable.errors import HushtableError, ParameterError, ReleaseError, TooLa
 from hushtable.evaluation.report.pages import _epsilon
 from hushtable.files.yaml_text import MAX_LENGTH, read_yaml
 from hushtable.methods import Columns, GeneralizeSuppress, Partition
+from hushtable.methods.counts.cell_estimator import row_total
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.release.release import require_readable
 from hushtable.release.stored_prior import _cost_of_prior
 from hushtable.schema.numeric import exact_number
+from hushtable.series.panel import TRANSITIONS, moves_of
 from hushtable.series.series import spent_rho
 from hushtable.web.render import amount
 from seeds import shifted
@@ -81,11 +83,19 @@ def test_a_number_of_a_statement_is_bounded(
 
 
 def test_other_numbers_that_are_read_from_text_are_bounded(published: Path) -> None:
-    """Costs of waves, panels, priors and reports; bounds in schemas and codebooks."""
+    """Costs of waves, panels, priors and reports, totals; bounds in schemas and codebooks."""
     table = {"tables": [{"parameter": HUGE}], "budget_shares": {}}
     with pytest.raises(ParameterError, match="not a valid number"):
         spent_rho(table, rows_per_unit=1, rho=exact_number("0.5"))
-    statement = Release.load(published).statement
+    with pytest.raises(ParameterError, match="not a valid number"):
+        row_total(None, {"value": 1, "scale": HUGE})
+    release = Release.load(published)
+    statement = release.statement
+    of_a_wave = {"tables": [{"column": "sex", "size": 1, "parameter": HUGE}]}
+    release.statement = statement.model_copy(update={"estimator": {TRANSITIONS: of_a_wave}})
+    release.table = lambda name: pa.table({"count": [1]})  # type: ignore[method-assign]
+    with pytest.raises(ParameterError, match="not a valid number"):
+        moves_of(release)
     prior = {"prior": {"epsilon": HUGE, "delta": "0"}}
     with pytest.raises(ParameterError, match="not a valid number"):
         _cost_of_prior(statement.model_copy(update={"parameters": prior}))

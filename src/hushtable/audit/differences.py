@@ -307,6 +307,9 @@ N_SWEPT = 5
 FEW_SIZES = (0, 5, 40)
 """Rows of small tables with every variant of the schema."""
 
+COMMON = ("persons with two rows", "missing values", "persons, columns of every type")
+"""Variants of the schema that come first, and for which raw tables are published."""
+
 RANDOM_PAIRS = 400
 """Random tables with the schema of the audit case."""
 
@@ -340,33 +343,42 @@ def watched_for(
 ) -> Iterator[Watched]:
     """Yield neighbors for recorded runs, with the subject to run, a name and a share of the time.
 
-    First come few pairs of each kind: very different tables for every variant of the schema, the
-    claim's pairs, and some observed in the release folder. Then come large and random tables, and
-    those of `neighbors_for`.
+    First come few pairs of each kind: the claim's pairs, small and raw tables with common features
+    of schemas, some observed in the release folder, and very different tables for every variant of
+    the schema. Then come large and random tables, and those of `neighbors_for`.
     """
     plan, schema = plan_of(subject), subject.schema
-    is_graph = isinstance(subject.method, GraphMethod)
+    is_wide = not is_given and not isinstance(subject.method, GraphMethod)
+    is_free = is_wide and schema.rows is None
     variants: list[tuple[str, Subject]] = []
     code = constants_of(plan)
-    if not is_given and not is_graph:
+    yield Watched(subject, "what is published", list(claim.pairs), 0.15)
+    if is_wide:
         sizes: Sequence[int] = DISTANT_SIZES if schema.rows is None else (schema.rows,)
         far = list(sweep.distant_pairs(schema, claim.relation, sizes))
         yield Watched(subject, "very different tables", far, 0.1)
-        every = _variants(claim, case, subject, code)
-        for name, of in sorted(every, key=lambda one: one[1].schema.domain.size):
-            sizes = DISTANT_SIZES[:2] if of.schema.rows is None else (of.schema.rows,)
-            pairs = list(sweep.distant_pairs(of.schema, claim.relation, sizes))
-            yield Watched(of, f"very different tables, {name}", pairs, 0.01)
-            variants.append((name, of))
-    yield Watched(subject, "what is published", list(claim.pairs), 0.15)
+        variants = list(_variants(claim, case, subject, code))
+        variants.sort(key=lambda one: (one[0] not in COMMON, one[1].schema.domain.size))
+    small = []
+    for name, of in variants if is_free else ():
+        pairs = list(sweep.swept(of.schema, claim.relation, FEW_SIZES))
+        small.append(Watched(of, f"small tables, {name}", pairs, 0.01 + 0.02 * (name in COMMON)))
+    yield from small[: len(COMMON)]
     if plan is not None:
         with scratch() as place:
             pairs = _pairs_for_folders(claim, subject, is_given=is_given)
             yield Watched(FolderSubject.of(subject, plan, place), "the folder", pairs, 0.15)
-    if not is_given and not is_graph and schema.rows is None:
-        for name, of in variants:
-            pairs = list(sweep.swept(of.schema, claim.relation, FEW_SIZES))
-            yield Watched(of, f"small tables, {name}", pairs, 0.01)
+            if is_free and claim.relation == "add-remove":
+                for name, of in variants[: len(COMMON)]:
+                    raw = FolderSubject.of(of, plan_of(of), place)
+                    pairs = list(sweep.raw_pairs(of.schema))
+                    yield Watched(raw, f"raw tables, {name}", pairs, 0.05)
+    for name, of in variants:
+        sizes = DISTANT_SIZES[:2] if of.schema.rows is None else (of.schema.rows,)
+        pairs = list(sweep.distant_pairs(of.schema, claim.relation, sizes))
+        yield Watched(of, f"very different tables, {name}", pairs, 0.01)
+    yield from small[len(COMMON) :]
+    if is_free:
         pairs = list(sweep.swept(schema, claim.relation, sweep.named_sizes(code)))
         yield Watched(subject, "tables of sizes that the code names", pairs, 0.2)
         pairs = list(sweep.random_pairs(schema, claim.relation, RANDOM_PAIRS))

@@ -10,13 +10,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hushtable.audit.events import Event
 from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.edges import read_graph
+from hushtable.engine.engine import Engine
 from hushtable.engine.graph import Graph
 from hushtable.engine.memory_engine import MemoryEngine
+from hushtable.engine.open_table import EngineName, connect
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.unit import Neighbors
 from hushtable.schema import Schema
@@ -124,7 +127,26 @@ class GraphInput:
         return [{"nodes": list(self.nodes), "edges": [list(edge) for edge in self.edges]}]
 
 
-Input = TableInput | GraphInput
+@dataclass(frozen=True, eq=False)
+class RawInput:
+    """A table as a custodian has it, which every run reads and encodes again."""
+
+    schema: Schema = field(repr=False)
+    rows: list[dict[str, Any]]
+    engine: EngineName
+
+    def open(self, noise: Noise) -> Engine:
+        """Return an engine that has read nothing yet."""
+        names = [*self.schema.columns]
+        table = pa.table({name: [row.get(name) for row in self.rows] for name in names})
+        return connect(table, self.schema, engine=self.engine, noise=noise)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return the rows."""
+        return self.rows
+
+
+Input = TableInput | GraphInput | RawInput
 
 
 # Neighbors: pairs of small inputs that differ in one unit of privacy.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hushtable.audit.bounds import EventTally, loss_at_least, visible_delta, visible_loss
 from hushtable.audit.events import ChosenEvent, Event, Limits, Samples, best_event
 from hushtable.audit.features import Features
-from hushtable.audit.inputs import Input, Pair, TableInput
+from hushtable.audit.inputs import GraphInput, Input, Pair
 from hushtable.audit.report import Finding, Verdict, Witness
 from hushtable.audit.subject import Clock, Outlook, Subject
 from hushtable.privacy.unit import Neighbors
@@ -237,5 +237,5 @@ class RepeatTest:
         return hashlib.blake2b(json.dumps(seen, sort_keys=True).encode(), digest_size=12).digest()
 
 
-def _rows(given: Input) -> tuple[object, ...]:
-    return given.rows if isinstance(given, TableInput) else given.edges
+def _rows(given: Input) -> Sequence[object]:
+    return given.edges if isinstance(given, GraphInput) else given.rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from hushtable.audit.cases import made_schema, whole, words
 from hushtable.audit.inputs import GraphInput, Input, TableInput
 from hushtable.audit.report import Finding
 from hushtable.audit.subject import Clock, Subject, scratch
+from hushtable.audit.sweep import ENGINES, variants
 from hushtable.engine.engine import Engine
 from hushtable.engine.open_table import EngineName, connect
 from hushtable.errors import HushtableError
@@ -32,8 +34,6 @@ from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.run import PublishRun
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_values
-
-ENGINES: tuple[EngineName, ...] = ("memory", "duckdb")
 
 COUNTED = "Every engine counts the rows of the table, at most max_rows of each person."
 CHARGED = "The ledger records at least what a release promises, and admits no more than its cap."
@@ -54,7 +54,7 @@ def checked(subject: Subject, clock: Clock) -> list[Finding]:
     found = [_finding(COUNTED, "any difference in counts or identities", faults)]
     promises = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
     if promises and subject.noise.is_private and hasattr(subject.method, "plan"):
-        charged = _ledger_faults(subject, promises[0])
+        charged = _ledger_faults(subject)
         found.append(_finding(CHARGED, "any charge below the promise", charged))
     return found
 
@@ -202,35 +202,46 @@ def _miscounted_rows(table: TableInput, engine: EngineName, place: Path) -> Iter
 # --- the ledger -----------------------------------------------------------------------------------
 
 
-def _ledger_faults(subject: Subject, promise: PureDP | ApproxDP) -> Iterator[str]:
-    """Publish twice from a ledger with a cap of one release."""
+def _ledger_faults(subject: Subject) -> Iterator[str]:
+    """Publish twice from a ledger for one release, and three times from a ledger for four.
+
+    If the method allows it, the second ledger is about persons with several rows.
+    """
     method: Any = subject.method
-    given: Input = GraphInput(("a", "b"), (("a", "b"),))
-    if not isinstance(method, GraphMethod):
-        n = SIZES[1] if subject.schema.rows is None else subject.schema.rows
-        given = _random_table(subject.schema, n)
-    plan = method.plan("audit" if isinstance(method, GraphMethod) else subject.schema)
-    with scratch() as place:
-        ledger = Ledger.create(
-            place / "ledger", epsilon=promise.epsilon, delta=promise.delta, unit=promise.unit,
-            neighbors=promise.neighbors, name="audit",
-        )  # fmt: skip
-        for number in range(2):
-            run = PublishRun(
-                plan, noise=subject.noise, out=place / f"{number}", paying={"ledger": ledger}
-            )
-            refused = False
-            try:
-                run.refuse(anyway=True)
-                run.publish(lambda: given.open(subject.noise))
-            except HushtableError:
-                refused = True
-            paid = ledger.spent()
-            if not refused and (paid.epsilon < promise.epsilon or paid.delta < promise.delta):
-                yield (
-                    f"After a release that promises epsilon {promise.epsilon} and delta "
-                    f"{promise.delta}, the ledger has recorded epsilon {paid.epsilon} and delta "
-                    f"{paid.delta}."
+    is_graph = isinstance(method, GraphMethod)
+    schemas = [subject.schema]
+    if not is_graph and subject.schema.rows is None:
+        schemas += [
+            schema for _, schema in itertools.islice(variants(subject.schema, method.plan), 1)
+        ]
+    for schema, admitted, wanted in ((schemas[0], 1, 2), (schemas[-1], 4, 3)):
+        given: Input = GraphInput(("a", "b"), (("a", "b"),))
+        if not is_graph:
+            given = _random_table(schema, SIZES[1] if schema.rows is None else schema.rows)
+        plan = method.plan("audit" if is_graph else schema)
+        promise = next(p for p in plan.guarantees if isinstance(p, PureDP | ApproxDP))
+        with scratch() as place:
+            ledger = Ledger.create(
+                place / "ledger", epsilon=admitted * promise.epsilon,
+                delta=admitted * promise.delta, unit=promise.unit, neighbors=promise.neighbors,
+                name="audit",
+            )  # fmt: skip
+            for number in range(wanted):
+                run = PublishRun(
+                    plan, noise=subject.noise, out=place / f"{number}", paying={"ledger": ledger}
                 )
-            if number == 1 and not refused:
-                yield "A second release was admitted by a ledger whose cap is a single release."
+                refused = False
+                try:
+                    run.refuse(anyway=True)
+                    run.publish(lambda given=given: given.open(subject.noise))  # type: ignore[misc]
+                except HushtableError:
+                    refused = True
+                paid = [(one.cost.epsilon, one.cost.delta) for one in ledger.entries()[number:]]
+                asked = (promise.epsilon, promise.delta)
+                if not refused and not any(e >= asked[0] and d >= asked[1] for e, d in paid):
+                    yield (
+                        f"After release {number + 1}, which promises epsilon {asked[0]} and delta "
+                        f"{asked[1]}, the ledger has no new entry of at least that cost."
+                    )
+                if number >= admitted and not refused:
+                    yield "A second release was admitted by a ledger whose cap is a single release."

@@ -140,11 +140,14 @@ class RecordingNoise(LuckyNoise):
         A replayed draw is also made, from other words, and discarded: a run may depend on the
         outcome of a draw, but not on its words or noise.
         """
-        account = record.parts[0].account
-        self.accounts[account] = None
         if noise is not self:
             self.faults.append(f"{record.what} was opened with noise other than that of the run")
+        if not record.parts:
+            self.faults.append(f"{record.what} was opened without a charge")
+        if noise is not self or not record.parts:
             return draw(exact, noise)
+        account = record.parts[0].account
+        self.accounts[account] = None
         place = len(self.draws)
         seed = 1_000_003 * self.seed + place
         if place < len(self.script):

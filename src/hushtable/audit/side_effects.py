@@ -10,12 +10,14 @@ must be part of what it returns.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import random
 import secrets
 import sys
 import sysconfig
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,10 @@ PROMISE = (
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_OUTSIDE: tuple[tuple[Any, str], ...] = (
+    (time, "time"), (time, "time_ns"), (time, "localtime"), (time, "gmtime"),
+    (datetime, "datetime"), (os._Environ, "__getitem__"),
+)  # fmt: skip
 _NOISE_LAYER = str(Path(hushtable.privacy.__file__ or "").parent)
 _NAMES = {
     random: ["Random", "SystemRandom", "random", "randint", "randrange", "uniform", "gauss",
@@ -165,16 +171,69 @@ def intercept() -> Iterator[list[str]]:
             setattr(module, name, function)
 
 
+class _DateTime(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.__base__ or object)
+
+
+@contextlib.contextmanager
+def another_day(n_days: int) -> Iterator[None]:
+    """Move this thread's clocks by some days, and set all environment variables that are unset."""
+    mine, kept = threading.get_ident(), [(of, name, getattr(of, name)) for of, name in _OUTSIDE]
+    now, _, local, universal, moment, variable = (real for _, _, real in kept)
+
+    class Moved(moment, metaclass=_DateTime):  # type: ignore[misc, valid-type]
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return moment.fromtimestamp(time.time(), tz)
+
+    def is_set(environment: Any, name: str) -> Any:
+        try:
+            return variable(environment, name)
+        except KeyError:
+            caller: Any = sys._getframe(1)
+            while caller and caller.f_code.co_filename.startswith(("<frozen", os.__file__)):
+                caller = caller.f_back
+            if caller is None or caller.f_code.co_filename.startswith(_LIBRARIES):
+                raise
+            return "1"
+
+    def seconds() -> float:
+        return float(now() + 86_400 * n_days * (threading.get_ident() == mine))
+
+    moved: list[Any] = [
+        seconds,
+        lambda: int(seconds() * 10**9),
+        lambda at=None: local(seconds() if at is None else at),
+        lambda at=None: universal(seconds() if at is None else at),
+        Moved,
+        is_set,
+    ]
+    try:
+        for (of, name, _), replacement in zip(kept, moved, strict=True):
+            setattr(of, name, replacement)
+        yield
+    finally:
+        for of, name, real in kept:
+            setattr(of, name, real)
+
+
 def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
     """Run on some inputs, twice with each seed, and check for other randomness and side effects."""
     problems: dict[str, None] = {}
     n_runs = 0
-    for given in inputs:
+    for place, given in enumerate(inputs):
         _seen(subject, given, 1)  # warm-up: triggers lazy imports
         for seed in (1, 2):
             with intercept() as calls, traced() as left:
                 runs = [_seen(subject, given, seed) for _ in range(2)]
-            n_runs += 2
+            with another_day(2 * place + seed):
+                elsewhen = _seen(subject, given, seed)
+            n_runs += 3
+            if elsewhen != runs[0] == runs[1]:
+                problems["A run on another day, or with other environment variables, differs."] = (
+                    None
+                )
             problems |= dict.fromkeys(f"Randomness was requested from {who}." for who in calls)
             problems |= dict.fromkeys(f"During the run, {what}." for what in left)
             if runs[0] != runs[1]:

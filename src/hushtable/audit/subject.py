@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hushtable.arrays import Integers
 from hushtable.audit.events import Samples
 from hushtable.audit.features import Features, everything, features, folder, seen_of
-from hushtable.audit.inputs import Input, TableInput
+from hushtable.audit.inputs import Input, RawInput, TableInput
 from hushtable.audit.recorder import PlanWrapper
 from hushtable.errors import HushtableError
 from hushtable.files.progress import Progress, silent
@@ -147,6 +147,8 @@ class Subject:
 
         If a person has too many rows, they are selected again at each call.
         """
+        if isinstance(given, RawInput):
+            return given.open(row_choice or self.noise)
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
@@ -216,7 +218,7 @@ class FolderSubject(Subject):
     place: Path = Path()
 
     @classmethod
-    def of(cls, subject: Subject, plan: Plan[Any], place: Path) -> FolderSubject:
+    def of(cls, subject: Subject, plan: Plan[Any] | None, place: Path) -> FolderSubject:
         """Create from the method and the inputs of another subject."""
         return cls(subject.method, subject.schema, subject.prepared, subject.noise, plan=plan,
                    place=place)  # fmt: skip
@@ -235,7 +237,8 @@ def published(plan: Plan[Any], opened: Any, noise: Noise, place: Path) -> Featur
 
     def act() -> Features:
         observed: Any = PlanWrapper(plan)
-        PublishRun(observed, noise=noise, out=out).publish(lambda: opened)
+        run = PublishRun(observed, noise=noise, out=out, progress=cast(Any, print))
+        run.publish(lambda: opened)
         return folder(out)
 
     try:

@@ -8,6 +8,7 @@ around every number in the method's plan or code.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,12 +19,14 @@ from hushtable.audit.code_constants import CodeConstants
 from hushtable.audit.inputs import (
     GraphInput,
     Pair,
+    RawInput,
     Row,
     TableInput,
     corner_cells,
     graph_pair,
     with_and_without,
 )
+from hushtable.engine.open_table import EngineName
 from hushtable.errors import HushtableError
 from hushtable.privacy.unit import Neighbors
 from hushtable.schema import Schema
@@ -45,6 +48,14 @@ TANGLED = 8
 
 CLIMBING = 6
 """Tables from which a search continues."""
+
+RAW_ROWS = 20
+"""Usual rows of raw tables."""
+
+FAR_OUT: dict[str, Any] = {"integer": 10**6, "number": -math.inf}
+"""Values beyond the bounds of a column, by its type."""
+
+ENGINES: tuple[EngineName, ...] = ("memory", "duckdb")
 
 Rows = Callable[[int], Sequence[Row]]
 
@@ -267,6 +278,34 @@ def random_pairs(schema: Schema, relation: Neighbors, n: int, seed: int = 1) -> 
             yield with_and_without(schema, name, base, extra)
 
 
+# --- raw tables -----------------------------------------------------------------------------------
+
+
+def raw_pairs(schema: Schema) -> Iterator[Pair]:
+    """Yield raw tables with and without missing values, out-of-domain values and unowned rows.
+
+    Rows without a person must not count at all, so any number of them may differ.
+    """
+    who, columns = schema.unit.column, schema.attributes
+    usual = [
+        {name: column.value(at % column.size) for name, column in columns.items()}
+        for at in range(RAW_ROWS)
+    ]
+    far = {name: FAR_OUT[c.type] for name, c in columns.items() if c.type in FAR_OUT}
+    gone = dict.fromkeys(name for name, c in columns.items() if c.missing_code is not None)
+    strange = [{**row, **other} for row in usual for other in (far, gone)]
+    unowned: list[dict[str, Any]] = []
+    if who is not None:
+        unowned = usual
+        usual = [{**row, who: f"usual {at}"} for at, row in enumerate(usual)]
+        strange = [{**row, who: f"strange {at}"} for at, row in enumerate(strange)]
+    for engine in ENGINES:
+        for more in (strange, strange[:1], strange[1:2], unowned):
+            one, two = (RawInput(schema, rows, engine) for rows in ([*usual, *more], usual))
+            name = f"raw rows and {len(more)} others ({engine})"
+            yield Pair(name, one, two, distant=more is strange)
+
+
 # --- schemas --------------------------------------------------------------------------------------
 
 
@@ -318,12 +357,18 @@ def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[
     yield "missing values", missing, {}
     yield "a column with a taxonomy", {"kind-of": kind_of}, {}
     yield "a column with many values", {"how-many": {"type": "integer", "low": 0, "high": 599}}, {}
-    yield "columns of every type", {
+    every = {
         "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
         "which-year": year,
         "one-of-two": {"type": "boolean"},
         "two-of-two": {"type": "boolean"},
-    }, {}  # fmt: skip
+    }
+    yield "columns of every type", every, {}
+    _, who, unit = _persons(3, "three")
+    yield "persons, columns of every type", {**missing, **every, **who}, unit
+    moment = {"type": "timestamp", "low": "2024-02-29T22:00:00", "high": "2024-03-01T01:00:00",
+              "step": "hour"}  # fmt: skip
+    yield "times", {"which-hour": moment, "what-time": {"type": "time", "step": "hour"}}, {}
     yield "special values", {"how-often": special}, {}
     ruled = {"how-few": {**_binary(), "high": 2}, "how-long": _binary()}
     yield "rules", ruled, {"rules": ['"how-few" >= "how-long"', '"how-few" <> 2']}

@@ -17,11 +17,9 @@ A method is run on two neighbors with the same outcomes of all draws and the sam
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -30,14 +28,10 @@ import numpy as np
 
 from hushtable.audit.bounds import EventTally, fits
 from hushtable.audit.inputs import Pair, TableInput
-from hushtable.audit.recorder import RecordedDraw, RecordingNoise, run_plan
-from hushtable.audit.reference_costs import ReferenceCost, reference_cost, spent_at_most
+from hushtable.audit.recorder import RecordedDraw, RecordingNoise
+from hushtable.audit.reference_costs import reference_cost, spent_at_most
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Clock, Subject
-from hushtable.engine.linked_tables import open_linked
-from hushtable.engine.sealed_table import Counting
-from hushtable.methods.base import Plan, Released
-from hushtable.methods.linked.linked import LinkedPlan
 from hushtable.privacy.accounting.run_account import DataPart
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.mechanisms.cells import CommonTuples, DomainMechanism
@@ -374,7 +368,7 @@ class WhiteBox:
         promises = (p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP))
         promise = next(promises, None)
         for run in (first, second):
-            self._unknown["cost"] |= _check_account(run, promise, together=False)
+            self._unknown["cost"] |= check_costs(run, promise)
         if not far:
             for draw in first.draws:
                 if not check_sampler(draw):
@@ -611,77 +605,23 @@ def _counted(common: CommonTuples) -> Counter[Any]:
 # --- the account ----------------------------------------------------------------------------------
 
 
-def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> set[str]:
-    """Check that all noise was recorded, and that the recomputed cost is within the promise.
+def check_costs(run: RecordingNoise, promise: Any) -> set[str]:
+    """Check that all noise was recorded, and that recomputed costs are within the promise.
 
-    With `together`, the promise is about all accounts of the run, otherwise about each of them.
-    Return the names of mechanisms whose stated cost could not be recomputed.
+    The promise is about each account of the run. Return the names of mechanisms whose stated cost
+    could not be recomputed.
     """
     for fault in run.faults:
         raise FaultError(fault)
     unknown = set[str]()
     if promise is None:
         return unknown
-    costs = [spent_at_most(account, epsilon=promise.epsilon, unknown=unknown)
-             for account in run.accounts]  # fmt: skip
     epsilon, delta = float(promise.epsilon), float(promise.delta)
-    for cost in [sum(costs, ReferenceCost())] if together else costs:
+    for account in run.accounts:
+        cost = spent_at_most(account, epsilon=promise.epsilon, unknown=unknown)
         if not cost.is_within(epsilon, delta):
-            where = " on all tables" if together else ""
             raise FaultError(
-                f"the recomputed cost of the run{where} is {cost.in_words()}; the promise is "
-                f"epsilon {epsilon:g} and delta {delta:g}"
+                f"the recomputed cost of the run is {cost.in_words()}; the promise is epsilon "
+                f"{epsilon:g} and delta {delta:g}"
             )
     return unknown
-
-
-# Audit of linked tables: runs on neighbors that differ in all rows of one person.
-#
-# As for one table (see the module docstring), a plan is run on two neighbors with the same
-# outcomes of all draws and the same other random bits. The inputs of each draw may differ by at
-# most the recorded sensitivity, and the costs recorded for all tables must not exceed the promise.
-
-Connect = Callable[[SeededNoise], Counting]
-"""Function that opens private tables, given the noise that selects the rows of each person."""
-
-
-def record_linked(
-    plan: LinkedPlan, one: Mapping[str, Any], two: Mapping[str, Any], *, seed: int
-) -> int:
-    """Run a plan on neighbors with the same outcomes; return the number of draws.
-
-    `one` and `two` are tables that differ in all rows of one person. At most one person may have
-    more rows than are used, and rows of one parent must differ in the column that orders them:
-    otherwise the selection of rows depends on other random bits.
-
-    Raises
-    ------
-    FaultError
-        If the runs differ, or their cost exceeds the promise.
-    """
-
-    def connected(data: Mapping[str, Any]) -> Connect:
-        return lambda noise: open_linked(data, plan.linked).connect(plan.linked, noise=noise)
-
-    return record_runs(plan, connected(one), connected(two), seed=seed)
-
-
-def record_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
-    """Run a plan on neighbors with the same outcomes; return the number of draws."""
-    first = RecordingNoise(seed)
-    second = RecordingNoise(seed, script=first.draws)
-    for connect, run in ((one, first), (two, second)):
-        run.seen = _seen(run_plan(plan, connect(SeededNoise(seed)), run))
-        _check_account(run, plan.promise, together=True)
-    check_same(first, second, is_counted=True)
-    return len(first.draws)
-
-
-def _seen(released: Released) -> dict[str, float]:
-    """Return a digest of each table and of the settings."""
-    texts = {name: str(table.to_pydict()) for name, table in released.tables.items()}
-    texts["settings"] = json.dumps(released.settings, sort_keys=True)
-    return {
-        f"{name} ({hashlib.sha256(text.encode()).hexdigest()[:12]})": 1.0
-        for name, text in texts.items()
-    }

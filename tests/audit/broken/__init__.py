@@ -5,7 +5,16 @@ detect every one of them with its default settings. Exact counts that a method m
 read with `exact`, which bypasses the seals: the auditor detects what the types forbid as well.
 """
 
-from audit.broken import budgets, conditional, generators, inputs, outside, unseen, written
+from audit.broken import (
+    budgets,
+    conditional,
+    generators,
+    inputs,
+    outside,
+    surroundings,
+    unseen,
+    written,
+)
 from audit.broken.kind import Broken
 
 BROKEN: tuple[Broken, ...] = (
@@ -16,6 +25,7 @@ BROKEN: tuple[Broken, ...] = (
     *outside.BROKEN,
     *unseen.BROKEN,
     *conditional.BROKEN,
+    *surroundings.BROKEN,
 )
 
 __all__ = ["BROKEN", "Broken"]
