@@ -31,6 +31,7 @@ from hushtable.methods.base import GraphMethod, Method
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.noise.sources import SeededNoise
+from hushtable.privacy.values import MAX_DELTA
 from hushtable.publishing.run import PublishRun
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_values
@@ -222,10 +223,13 @@ def _ledger_faults(subject: Subject) -> Iterator[str]:
         promise = next(p for p in plan.guarantees if isinstance(p, PureDP | ApproxDP))
         with scratch() as place:
             ledger = Ledger.create(
-                place / "ledger", epsilon=admitted * promise.epsilon,
-                delta=admitted * promise.delta, unit=promise.unit, neighbors=promise.neighbors,
+                place / "ledger",
+                epsilon=admitted * promise.epsilon,
+                delta=max(promise.delta, min(admitted * promise.delta, MAX_DELTA)),
+                unit=promise.unit,
+                neighbors=promise.neighbors,
                 name="audit",
-            )  # fmt: skip
+            )
             for number in range(wanted):
                 run = PublishRun(
                     plan, noise=subject.noise, out=place / f"{number}", paying={"ledger": ledger}

@@ -357,7 +357,7 @@ def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[
     yield "missing values", missing, {}
     yield "a column with a taxonomy", {"kind-of": kind_of}, {}
     yield "a column with many values", {"how-many": {"type": "integer", "low": 0, "high": 599}}, {}
-    every = {
+    every: dict[str, dict[str, Any]] = {
         "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
         "which-year": year,
         "one-of-two": {"type": "boolean"},

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hushtable.audit.bounds import EventTally, fits
-from hushtable.audit.inputs import Pair, TableInput
+from hushtable.audit.inputs import Pair, RawInput, TableInput
 from hushtable.audit.recorder import RecordedDraw, RecordingNoise
 from hushtable.audit.reference_costs import reference_cost, spent_at_most
 from hushtable.audit.report import Finding, Witness
@@ -418,8 +418,10 @@ def _is_coupled(pair: Pair) -> bool:
     """Return whether the same random bits select the same rows of all common persons.
 
     Each row has its own bits, in the order of rows, so the person that is in only one table must
-    come last.
+    come last. In databases, bits do not follow the order of rows.
     """
+    if isinstance(pair.one, RawInput):
+        return False
     if not isinstance(pair.one, TableInput) or not isinstance(pair.two, TableInput):
         return True
     both = len(pair.two.rows) if len(pair.two.rows) < len(pair.one.rows) else len(pair.two.rows) - 1
