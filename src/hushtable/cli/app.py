@@ -25,7 +25,7 @@ from hushtable.cli.plain import REFUSED, WRONG_USAGE
 from hushtable.errors import HushtableError, HushtableWarning, InternalError, ParameterError
 
 COMMANDS = {
-    **{name: name for name in ("methods", "demo")},
+    **{name: name for name in ("methods", "demo", "start")},
     **dict.fromkeys(("show", "query", "tables", "export"), "release"),
     **{name: name for name in ("evaluate", "compare")},
     **dict.fromkeys(("workbench", "serve", "explore"), "web"),

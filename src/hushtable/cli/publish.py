@@ -100,6 +100,12 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
             "of this table's ledger no longer covers everything that was published.",
             style="bold",
         )
+    if release.statement.ledger is None:
+        console.print(
+            "WARNING: no ledger recorded this release, so nothing limits the cost of several. "
+            "Use --ledger (hushtable ledger init).",
+            style="bold", soft_wrap=True,
+        )  # fmt: skip
 
 
 def _rows_out(release: ht.Release) -> int | None:

@@ -96,7 +96,10 @@ def profiles(source: TableSource, header: Header, n_rows: int) -> Iterator[Profi
     names = header.names
     rows = source.select({f"c{i}": name for i, name in enumerate(names)})
     families = [_FAMILIES.get(kind.family, "other") for kind in header.kinds]
-    seen = {f"c{i}": _seen(rows[f"c{i}"], family) for i, family in enumerate(families)}
+    seen = {
+        f"c{i}": _seen(rows[f"c{i}"], family, kind.name)
+        for i, (family, kind) in enumerate(zip(families, header.kinds, strict=True))
+    }
     if n_rows * len(names) <= MOST_CELLS:
         table = source.fetch(rows.select(**seen))
         for i, (name, family) in enumerate(zip(names, families, strict=True)):
@@ -158,7 +161,11 @@ _FAMILIES: dict[str, Family] = {
 }  # fmt: skip
 
 
-def _seen(raw: Expression, family: Family) -> Expression:
+def _seen(raw: Expression, family: Family, kind: str) -> Expression:
+    if (
+        kind.startswith("duration[") and raw.type().is_integer()
+    ):  # DuckDB reads Parquet's as numbers
+        return raw.cast("string") + kind.removeprefix("duration[").replace("]", "").rjust(3)
     if family == "other" or (family == "text" and not raw.type().is_string()):
         return ibis.null("string")  # unsupported types, and columns without any value
     return as_text(raw) if family in ("boolean", "moment") else raw

@@ -99,9 +99,13 @@ def _table(what: dict[str, Any]) -> str:
 def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.drafting import drafted  # noqa: PLC0415 - each job imports only what it needs
     from hushtable.drafting.schema_editor import SchemaFile  # noqa: PLC0415
+    from hushtable.schema.file_format import FileFormat  # noqa: PLC0415
 
     progress(words.PHASE_DRAFT, 0.0)
-    text = words.DRAFT_HEADER + drafted(_table(what)).to_yaml()
+    text = (
+        words.DRAFT_HEADER
+        + drafted(_table(what), reading=FileFormat(sheet=what.get("sheet") or None)).to_yaml()
+    )
     SchemaFile(project.schema_path, project.folder / "history").replace(text)
     return {}
 

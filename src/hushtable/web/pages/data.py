@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hushtable.drafting.draft import detected_format
 from hushtable.engine.open_table import open as open_table
 from hushtable.engine.output_guard import silenced
+from hushtable.engine.sources.whole_files import sheets_of
 from hushtable.errors import HushtableError, ParameterError
+from hushtable.schema.file_format import FileFormat
 from hushtable.web import words
 from hushtable.web.pages.frame import (
     begin,
@@ -29,10 +33,14 @@ from hushtable.web.pages.frame import (
 def show(request: Request) -> Response:
     """Show the tables to choose from, and the header of the chosen one."""
     project, bench = project_of(request), bench_of(request)
-    header, problems = None, []
+    header, problems, sheets, reading = None, [], [], FileFormat()
     if project.data is not None:
         try:
-            header = silenced(open_table)(project.data).header
+            sheets = sheets_of(Path(project.data))
+            sheet = project.settings.get("sheet")
+            reading = FileFormat(sheet=sheet if sheet in sheets else next(iter(sheets), None))
+            reading = detected_format(project.data, reading)
+            header = silenced(open_table)(project.data, reading=reading).header
         except HushtableError as error:
             problems = list(error.problems)
     return screen(
@@ -40,10 +48,20 @@ def show(request: Request) -> Response:
         project,
         "data",
         header=header,
+        sheets=sheets,
+        reading=reading,
         problems=problems,
         tables=bench.tables(),
         bench=bench,
-        command=command(project, "schema", "draft", project.data or "TABLE", "-o", "schema.yaml"),
+        command=command(
+            project,
+            "schema",
+            "draft",
+            project.data or "TABLE",
+            "-o",
+            "schema.yaml",
+            *(("--sheet", reading.sheet) if reading.sheet else ()),
+        ),
     )
 
 
@@ -51,7 +69,8 @@ def choose(request: Request, form: FormData) -> Response:
     """Save the path of the table; nothing is copied."""
     project, given = project_of(request), texts(form)
     path = given.get("other", "").strip() or given.get("path", "")
-    project.choose(data=str(bench_of(request).require_inside(path)))
+    chosen = str(bench_of(request).require_inside(path))
+    project.choose(data=chosen, sheet=given.get("sheet"))
     return go(project, "data")
 
 

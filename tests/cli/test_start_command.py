@@ -1,0 +1,34 @@
+"""`hushtable start`: every step of a newcomer, with the commands that it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from hushtable.cli.app import app
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.release import Release
+
+
+def test_start_leads_from_a_table_to_a_charged_release(tmp_path: Path) -> None:
+    rows = "\n".join(f"{20 + i % 60},{'FM'[i % 2]},town {i % 3}" for i in range(600))
+    (tmp_path / "people.csv").write_text(f"age,sex,town\n{rows}\n")
+    answers = ["a", "as collected", "a", "", "a", "the questionnaire", "600", "1", "n", "2", "y",
+               "3", "first"]  # fmt: skip
+    done = CliRunner().invoke(
+        app, ["start", str(tmp_path / "people.csv"), "--folder", str(tmp_path)],
+        input="".join(f"{answer}\n" for answer in answers),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    run = [line.split()[2:4] for line in done.output.splitlines() if line.startswith("$ ")]
+    plan = ["plan", "quilt"]
+    assert run == [
+        ["schema", "draft"], ["schema", "review"], ["schema", "check"], plan, plan,
+        ["ledger", "init"], ["publish", "quilt"],
+    ]  # fmt: skip
+    release = Release.load(tmp_path / "first")
+    (entry,) = Ledger.open(tmp_path / "table.ledger").entries()
+    assert (entry.status, float(entry.cost.epsilon)) == ("released", 2.0)
+    assert release.statement.ledger is not None
+    assert "no ledger recorded this release" not in done.output
