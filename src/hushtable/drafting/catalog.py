@@ -11,13 +11,12 @@ import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from hushtable.drafting.profile import Profile, as_number, day_formats, days_of
-from hushtable.files.yaml_text import read_yaml
+from hushtable.files.yaml_text import read_packaged
 from hushtable.schema.column import RECOGNIZED
 
 _FIT = 0.99  # minimum share of the rows that fit a domain
@@ -28,15 +27,8 @@ _MIXED = re.compile(r"(?<=[a-z])(?=[A-Z])|[^a-zA-Z0-9%\u00c0-\u024f]+|(?<=[a-z])
 @cache
 def entries() -> tuple[Mapping[str, Any], ...]:
     """Return the catalog, with all domains of each entry in full."""
-    text = files("hushtable.drafting").joinpath("catalog.yaml").read_text(encoding="utf-8")
-    year = str(datetime.datetime.now(datetime.UTC).year)
-    return tuple(
-        {**entry, "domains": tuple(_domains(entry))} for entry in read_yaml(_dated(text, year))
-    )
-
-
-def _dated(text: str, year: str) -> str:
-    return text.replace("{year}", year)
+    listed = read_packaged("hushtable.drafting", "catalog.yaml")
+    return tuple({**entry, "domains": tuple(_domains(entry))} for entry in listed)
 
 
 def _domains(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -51,7 +43,13 @@ def _domains(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield from ({"type": "categorical", "values": values, **order} for values in lists)
     for domain in entry.get("domains", ()):
         values = domain.get("values")
-        yield {**domain, "values": values.split("; ")} if isinstance(values, str) else domain
+        this_year = {"high": f"{_now().year}-12-31"} if domain["type"] == "date" else {}
+        listed = {"values": values.split("; ")} if isinstance(values, str) else {}
+        yield {**domain, **this_year, **listed}
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 def words_of(name: str) -> str:

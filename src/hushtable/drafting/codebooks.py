@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import ParseError
 
 from hushtable.drafting.columns import coded_words
+from hushtable.drafting.names import NAMES
 from hushtable.errors import HushtableError, InvalidInput, ParameterError
 from hushtable.schema import Schema
 from hushtable.schema.taxonomy import Taxonomy
@@ -238,22 +239,7 @@ def _with_words(content: Content, codes: Mapping[str, Any], labels: dict[str, st
 
 # Data dictionaries in CSV: one line per column, as agencies publish them.
 
-_HEADINGS: Mapping[str, Sequence[str]] = {
-    "name": (
-        "name", "variable", "column", "field", "variable name", "column name", "field name",
-        "variable / field name",
-    ),
-    "label": ("label", "description", "title", "question", "field label"),
-    "values": (
-        "values", "codes", "categories", "levels", "allowed values", "value labels",
-        "choices, calculations, or slider labels",
-    ),
-    "low": ("low", "min", "minimum", "lower", "text validation min"),
-    "high": ("high", "max", "maximum", "upper", "text validation max"),
-    "step": ("step", "precision"),
-    "range": ("range",),
-    "role": ("role",),
-}  # fmt: skip
+_HEADINGS: Mapping[str, Sequence[str]] = NAMES["headings"]
 _RANGE = re.compile(r"\s*(-?[0-9.]+)\s*(?:-|to|\.\.|–)\s*(-?[0-9.]+)\s*", re.IGNORECASE)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.drafting.catalog import recognize
+from hushtable.drafting.names import NAMES
 from hushtable.drafting.profile import (
     ANY_NUMBER,
     FEW_ROWS,
@@ -164,11 +165,7 @@ def _step(seconds: Sequence[int], steps: Sequence[str]) -> Any:
 
 # Detection of sentinel codes among numbers, such as 999 for "never" or -1 for "not asked".
 
-NEGATIVE = (*range(-9, 0), -66, -77, -88, -98, -99, -666, -777, -888, -998, -999, -9999)
-HIGH = (
-    88, 96, 97, 98, 99, 777, 888, 996, 997, 998, 999,
-    7777, 8888, 9996, 9997, 9998, 9999, 88888, 99999, 999999,
-)  # fmt: skip
+NEGATIVE, HIGH = NAMES["negative_codes"], NAMES["high_codes"]
 
 _FEW_ROWS = 50
 """Minimum number of rows for detection."""
@@ -220,19 +217,9 @@ _OFTEN = 1.5  # minimum mean rows per text for the remark to mention it
 
 _LISTED = ("categorical", "boolean")  # types without bounds
 
-_NAMED = re.compile(
-    r"(^|[_ .-])(first|last|sur|full|middle|maiden)?[_ .-]?(name|names|firstname|lastname|surname"
-    r"|first|last|e?mail|address|street)($|[_ .-])",
-    re.IGNORECASE,
-)
-_NUMBERED = re.compile(
-    r"(^|[_ .-])(phone|telephone|mobile|ssn|passport|licence|license|iban|account)($|[_ .-])",
-    re.IGNORECASE,
-)
-_OF_A_THING = re.compile(
-    r"(^|[_ .-])(clinic|hospital|ward|department|school|course|company|brand|product|item|drug|test"
-    r"|city|town|county|country|state|region|station|species|breed)[_ .-]?names?$",
-    re.IGNORECASE,
+_NAMED, _NUMBERED, _OF_A_THING, _INTERVAL = (
+    re.compile(NAMES[key], re.IGNORECASE)
+    for key in ("personal", "numbered", "of_a_thing", "interval")
 )
 
 
@@ -456,12 +443,6 @@ def _list(profile: Profile, values: list[str]) -> Proposal:
     return Proposal({"type": "categorical", "values": ordered})
 
 
-_INTERVAL = re.compile(
-    r"\W*(under|below|over|above|up to|less than|more than|at least)? *[$€£]?[0-9][0-9.,]*"
-    r"( *(-|–|to|<|and|or) *(more|less|over|under|above|older|younger|[$€£]?[0-9][0-9.,]*)| *\+)?"
-    r"[ a-z%)\]]*",
-    re.IGNORECASE,
-)
 _DIGITS = re.compile("([0-9]+)")
 
 

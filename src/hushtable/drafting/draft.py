@@ -20,6 +20,7 @@ import numpy as np
 from hushtable.arrays import Integers
 from hushtable.drafting.codebooks import Codebook, read_codebook
 from hushtable.drafting.columns import Proposal, identifier, propose, propose_labeled, with_rules
+from hushtable.drafting.names import NAMES
 from hushtable.drafting.profile import (
     MISSING_WORDS,
     Profile,
@@ -144,11 +145,7 @@ def _fits(profile: Profile) -> bool | None:
 
 # Detection of a column that identifies persons with several rows each.
 
-_NAMES_PERSONS = re.compile(
-    r"(^|[_ .-])(id|pid|uid|person|patient|subject|participant|respondent|customer|client|user"
-    r"|member|student|household|hh|case|ssn|dupersid|persnr|nr)([_ .-]?(id|no|nr|num|number|key))?"
-    r"($|[_ .-])|[a-z](ID|Id)$",
-)
+_NAMES_PERSONS = re.compile(NAMES["persons"])
 _FEW = 20  # minimum number of persons
 _TIMES = 1.05  # minimum mean rows per person
 _MOST_TIMES = 1000
@@ -217,10 +214,7 @@ def _names_persons(profile: Profile) -> bool:
     return bool(by_name) and _TIMES <= times <= _MOST_TIMES
 
 
-_TARGET = (
-    r"(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk|diagnosis)"
-)
-_BEGINS_OR_ENDS = re.compile(rf"^{_TARGET}($|[_ .-])|[_ .-]{_TARGET}$", re.IGNORECASE)
+_TARGET = re.compile(NAMES["target"], re.IGNORECASE)
 _FEW_CLASSES = 10
 
 
@@ -445,7 +439,7 @@ def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str |
     likely = [
         profile.name
         for profile in seen
-        if _BEGINS_OR_ENDS.search(profile.name)
+        if _TARGET.search(profile.name)
         and 2 <= len(profile.values) <= _FEW_CLASSES
         and not proposals[profile.name].public
         and proposals[profile.name].content.get("type") in ("categorical", "boolean", "integer")

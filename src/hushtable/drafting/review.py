@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from hushtable.drafting.names import NAMES
 from hushtable.schema import Identifier, Schema
 from hushtable.schema.column import RECOGNIZED
 
@@ -29,29 +30,7 @@ class ReviewGroup:
     columns: tuple[str, ...]
 
 
-_GROUPS = {
-    "table": (
-        "whole table",
-        "Are the unit of privacy, the words for missing values and the file format right?",
-    ),
-    RECOGNIZED: (
-        "public domains, recognized by name and values",
-        "Is each column what it was recognized as?",
-    ),
-    "hidden": ("columns that are not published", "Should none of them be published?"),
-    "lists": (
-        "lists of values that occur in the table",
-        "Is each list public, such as the answers of a questionnaire?",
-    ),
-    "numbers": (
-        "numbers between the lowest and the highest of the table",
-        "Are the bounds public? If not, round them outward or enter public ones.",
-    ),
-    "times": (
-        "dates and times between the first and the last of the table",
-        "Are the bounds public, such as the period of the survey?",
-    ),
-}
+_GROUPS = NAMES["groups"]
 
 
 def review_groups(schema: Schema) -> list[ReviewGroup]:
@@ -69,7 +48,8 @@ def review_groups(schema: Schema) -> list[ReviewGroup]:
     for name, column in schema.columns.items():
         if column.confirm:
             members[group_of(column)].append(name)
-    return [ReviewGroup(*_GROUPS[key], tuple(names)) for key, names in members.items() if names]
+    found = [(_GROUPS[key], names) for key, names in members.items() if names]
+    return [ReviewGroup(title, question, tuple(names)) for (title, question), names in found]
 
 
 def group_of(column: Any) -> str:

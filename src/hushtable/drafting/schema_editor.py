@@ -21,6 +21,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from hushtable.drafting.names import NAMES
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.files.writing import replace_own
 from hushtable.files.yaml_text import read_yaml
@@ -287,17 +288,7 @@ def _set_unit(content: CommentedMap, column: str, max_rows: str) -> None:
 _LISTED = ("values", "taxonomy", "ordered")
 _NUMBERS = {"integer", "number", "decimal"}
 _LINE = ("low", "high", "step", "special", "bins")
-_NEEDED: dict[str, dict[str, Any]] = {
-    "categorical": {"values": ["other"]},
-    "boolean": {},
-    "integer": {"low": 0, "high": 100},
-    "number": {"low": 0, "high": 100, "step": 1},
-    "decimal": {"low": 0, "high": 100, "step": 1},
-    "duration": {"low": 0, "high": 100, "step": "day"},
-    "date": {"low": "2000-01-01", "high": "2030-12-31"},
-    "timestamp": {"low": "2000-01-01", "high": "2030-12-31", "step": "day"},
-    "time": {"step": "hour"},
-}
+_NEEDED: dict[str, dict[str, Any]] = NAMES["initial_fields"]
 """Initial fields of each column type."""
 
 

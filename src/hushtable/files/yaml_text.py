@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from typing import Any
 
 import yaml
@@ -37,6 +38,11 @@ def read_yaml(text: str) -> Any:
         raise ValueError("a value cannot be read; put it in quotes.") from None
     _check_size(content)
     return content
+
+
+def read_packaged(package: str, name: str) -> Any:
+    """Parse a YAML file that belongs to a package."""
+    return read_yaml((files(package) / name).read_text(encoding="utf-8"))
 
 
 class OneLine(list[Any]):

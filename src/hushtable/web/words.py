@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
-from hushtable.files.yaml_text import read_yaml
+from hushtable.files.yaml_text import read_packaged
 
-TEXTS: dict[str, Any] = read_yaml((files(__package__) / "words.yaml").read_text(encoding="utf-8"))
+TEXTS: dict[str, Any] = read_packaged("hushtable.web", "words.yaml")
 
 
 def __getattr__(name: str) -> Any:
