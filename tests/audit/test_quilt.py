@@ -25,7 +25,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from audit.broken.unseen import STATISTIC, half_the_change_of_a_sum
 from hushtable.audit import run as auditor
+from hushtable.audit.cases import paired_pairs, paired_schema, planned
+from hushtable.audit.subject import Clock, Subject
+from hushtable.audit.white_box import Watched, WhiteBox
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.engine.sealed_table import SealedTable
@@ -39,6 +43,7 @@ from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
+from hushtable.methods.quilt.workload import SCALE
 from hushtable.privacy.accounting.sealed import unseal
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
@@ -494,6 +499,34 @@ def test_a_release_costs_what_it_promises() -> None:
     for epsilon in ("1/2", 40):  # with little budget there are no triples
         target = Quilt(epsilon=epsilon, delta="1e-9", target="diagnosis", particles=2000)
         assert audit(target, sample(), sample_schema())
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_auditor_checks_how_much_a_row_changes_sums(
+    monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    if broken:
+        half_the_change_of_a_sum(monkeypatch)
+    schema = paired_schema(STATISTIC)
+    subject = Subject(STATISTIC, schema, planned(STATISTIC, schema), SecureNoise())
+    box = WhiteBox([Watched(subject, "tried", list(paired_pairs(STATISTIC, schema)))])
+    finding, *_ = box.findings(1e-9, Clock())
+    assert (finding.verdict == "VIOLATION") is broken
+    assert not broken or "(workload) changes by" in finding.witness.event
+
+
+def test_a_workload_costs_its_share() -> None:
+    """The cost of the sums, from the published weights and the parameter of the noise."""
+    schema = paired_schema(STATISTIC)
+    noise = SeededNoise(shifted(6))
+    rows = pa.table({"x": [0, 1, 1] * 20, "y": [0, 1, 0] * 20})
+    (said,) = STATISTIC.run(connect(rows, schema, noise=noise), noise).settings["workload"]
+    # A row has one value of y, so it changes one sum of x (by 1 or -1 in its scale), and one count.
+    pairs = np.array(said["weights"]).reshape(2, 2)
+    length = float(((SCALE * pairs) ** 2).sum(axis=1).max())
+    spent = length / (2 * float(Fraction(said["parameter"])))
+    share = float(STATISTIC.workload_share * budget_of(STATISTIC)[0])
+    assert share * (1 - 1e-4) < spent <= share
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ def test_a_query_sums_buckets() -> None:
 def test_coarse_tables_are_candidates_if_noise_dominates_fine_ones() -> None:
     ladders = [resolution_levels(np.full(32, 1 / 32), is_ordered=True, n_special=0)] * 2
     table = np.full((32, 32), 10_000 / 1024)
-    quiet, loud = (candidates_for([(0, 1)], [table], ladders, std, None) for std in (0.1, 20.0))
+    quiet, loud = (candidates_for([(0, 1)], [table], ladders, std) for std in (0.1, 20.0))
     assert [offer.query.shape for offer in quiet] == [(32, 32)]
     assert [offer.query.shape for offer in loud] == [(32, 32), (16, 16), (8, 8), (4, 4)]
     penalties = [offer.scored.penalty for offer in loud]

@@ -42,6 +42,7 @@ from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
+from hushtable.methods.quilt.workload import columns_of
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.accounting.run_account import RunAccount
@@ -527,8 +528,9 @@ def telling_pair(schema: Schema) -> Pair:
 
 
 def paired_schema(method: Quilt) -> Schema:
-    """Return a schema with two binary columns, possibly with a target."""
-    return made_schema({"x": whole(2), method.target or "y": whole(2)})
+    """Return a schema of binary columns: two, one of them the target, and those of a workload."""
+    named = [name for item in method.workload for name in columns_of(item)]
+    return made_schema(dict.fromkeys(("x", method.target or "y", *named), whole(2)))
 
 
 def paired_pairs(method: Quilt, schema: Schema) -> Iterator[Pair]:

@@ -172,7 +172,7 @@ _OPTION_TYPES: dict[str, Any] = {
 
 def _option(field: ParameterField, otherwise: OptionDefault | None) -> inspect.Parameter:
     """Turn a parameter of a method into a command-line option."""
-    flag = f"--{field.name.replace('_', '-')}"
+    flag = field.flag
     if field.kind == "flag":  # allows turning off an option that is on by default
         flag = f"{flag}/--no-{flag[2:]}"
     kind = _OPTION_TYPES.get(field.kind, str)

@@ -35,6 +35,7 @@ ParameterKind = Literal[
 
 _READ_BY = "read by"
 _KIND = "kind"
+_FLAG = "flag"
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,16 @@ class ParameterField:
     default: Any  # None if the parameter is required
     required: bool
     help: str  # one sentence
+    flag: str  # on the command line
 
 
-def parameter(*, read: Reader | None = None, kind: ParameterKind | None = None, **more: Any) -> Any:
+def parameter(
+    *,
+    read: Reader | None = None,
+    kind: ParameterKind | None = None,
+    flag: str | None = None,
+    **more: Any,
+) -> Any:
     """Declare a parameter of a method.
 
     Parameters
@@ -59,10 +67,12 @@ def parameter(*, read: Reader | None = None, kind: ParameterKind | None = None, 
         accepts its names, a ``bool`` true or false; any other value is used as given.
     kind : str, optional
         Kind of the parameter on the command line and in forms. By default the annotation decides.
+    flag : str, optional
+        Name of its command-line option, by default that of the field.
     **more
         Arguments of `dataclasses.field`, such as ``default``.
     """
-    return field(metadata={_READ_BY: read, _KIND: kind}, **more)
+    return field(metadata={_READ_BY: read, _KIND: kind, _FLAG: flag}, **more)
 
 
 # --- readers: each takes the name of a parameter and the given value ------------------------------
@@ -312,6 +322,7 @@ class Parameters(ABC):
                     default=None if required else default,
                     required=required,
                     help=said.get(declared.name, ""),
+                    flag=f"--{declared.metadata.get(_FLAG) or declared.name.replace('_', '-')}",
                 )
             )
         return tuple(found)

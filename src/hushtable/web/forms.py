@@ -150,7 +150,7 @@ def options(method: Method) -> list[str]:
         value = getattr(method, declared.name)
         if value is None or value == declared.default:
             continue
-        flag = f"--{declared.name.replace('_', '-')}"
+        flag = declared.flag
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         elif isinstance(value, Mapping):

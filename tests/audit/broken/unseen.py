@@ -62,6 +62,7 @@ from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.quilt.budget import BudgetShares, PrivateMeasurer
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import QuiltPlan
+from hushtable.methods.quilt.workload import WorkloadItem
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.accounting.sealed import SealedCounts, unseal
 from hushtable.privacy.accounting.sensitivity import Sensitivity
@@ -76,6 +77,7 @@ TABLE = ContingencyTable(epsilon=1)
 PURE = NoisyCounts(epsilon=1, mechanism="pure")
 TIGHT = NoisyCounts(epsilon=1, delta="1/100", k=5)
 QUILT = Quilt(epsilon=1, particles=1000)
+STATISTIC = Quilt(epsilon=1, delta="1e-6", particles=1000, workload=["mean(x) by y"])
 TWO_VIEWS = AlphaBeta(alpha="2/5", beta="1/10", views=2)
 FEW_VALUES = Columns(
     epsilon=2, delta="1/100", k=1, max_columns=2, clusters=[2], item="movie", value="stars",
@@ -340,6 +342,31 @@ def cuts_are_free(patch: Patch) -> None:
             real(self, step, share)
 
     patch.setattr(BudgetShares, "spend", spend)
+
+
+def half_the_change_of_a_sum(patch: Patch) -> None:
+    """Sums of a workload whose sensitivity is half of what a row may change."""
+    real = Sensitivity.of_sums
+
+    def halved(self: Sensitivity, *given: Any) -> Sensitivity:
+        found = real(self, *given)
+        assert found.norms is not None
+        l1, l2_squared = found.norms
+        return replace(found, norms=(l1 // 2, l2_squared // 4))
+
+    patch.setattr(Sensitivity, "of_sums", halved)
+
+
+def rounding_by_exact_total(patch: Patch) -> None:
+    """Sums whose stated error follows from the exact number of rows."""
+    real = WorkloadItem.measured
+
+    def measured(self: WorkloadItem, measurer: PrivateMeasurer, group: Any, *given: Any) -> Any:
+        exact = unseal(measurer._source.counts([measurer._names[group[0]]])).counts.sum()
+        shares, total, share = given
+        return real(self, measurer, group, shares, total + int(exact), share)
+
+    patch.setattr(WorkloadItem, "measured", measured)
 
 
 def rounds_by_exact_fit(patch: Patch) -> None:
@@ -614,6 +641,8 @@ BROKEN = (
     Broken("tables above 70,000 rows", TABLE, around(ContingencyTablePlan, beyond(70_000))),
     Broken("cuts by exact counts", QUILT, cuts_by_exact_counts),
     Broken("cuts that are free", QUILT, cuts_are_free),
+    Broken("half the change of a sum", STATISTIC, half_the_change_of_a_sum),
+    Broken("rounding by the exact total", STATISTIC, rounding_by_exact_total),
     Broken("rounds by an exact fit", QUILT, rounds_by_exact_fit),
     Broken("a private prior", QUILT, around(QuiltPlan, private_prior)),
     Broken("rho for epsilon", QUILT, gaussian_for_pure, True),

@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import Refused
 from hushtable.methods.quilt.particles import Group
 from hushtable.privacy.accounting.sealed import SealedCounts
+from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RoundedGaussian
@@ -124,10 +125,13 @@ class BudgetShares:
             raise Refused(f"{step}: the budget is too small; publish fewer columns.")
         self.spent[step] = self.spent.get(step, Fraction(0)) + share
 
-    def count_noise(self, share: Fraction) -> TableNoise:
-        """Return the noise of a table paid with a share, rounded up to a simple fraction."""
-        spend = share * self.total
-        exact = self.rows_per_unit / spend if self.pure else self.rows_per_unit**2 / (2 * spend)
+    def count_noise(self, share: Fraction, moved: Sensitivity | None = None) -> TableNoise:
+        """Return the noise of a table, or sums, paid with a share; rounded up to a simple fraction.
+
+        `moved` is their sensitivity, by default that of a table.
+        """
+        spend, moved = share * self.total, moved or Sensitivity(rows=self.rows_per_unit)
+        exact = moved.l1 / spend if self.pure else moved.l2_squared / (2 * spend)
         # Sampling is faster for simple fractions, and rounding up only adds privacy.
         grid = 1 if exact > 1000 else 64
         return TableNoise(self.accounting, Fraction(math.ceil(exact * grid), grid))
@@ -199,9 +203,21 @@ class PrivateMeasurer:
         """Measure a noisy table at a public resolution; one row changes one of its cells by 1."""
         return self._paid(step, group, self._counts(group, cells, coarse=coarse), share)
 
+    def sums(
+        self,
+        step: str,
+        group: Group,
+        functions: Sequence[Mapping[str, Floats]],
+        scale: int,
+        share: Fraction,
+    ) -> NoisyTable:
+        """Measure sums of functions of a row; see `SealedCells.sums`."""
+        cells = self._source.counts([self._names[column] for column in group])
+        return self._paid(step, group, cells.sums(functions, scale), share)
+
     def _paid(self, step: str, group: Group, counts: SealedCounts, share: Fraction) -> NoisyTable:
         self.budget.spend(step, share)
-        count_noise = self.budget.count_noise(share)
+        count_noise = self.budget.count_noise(share, counts.sensitivity)
         return NoisyTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
     def _counts(self, group: Group, cells: Integers | None, *, coarse: bool) -> SealedCounts:

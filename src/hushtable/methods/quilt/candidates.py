@@ -22,10 +22,10 @@ PENALTY = 0.5
 """Cost of a table's noise, as a share of its expected absolute error."""
 
 MAX_CELLS = {2: 40_000, 3: 6000}
-"""Maximum number of cells of a pair, and of a triple, by buckets."""
+"""Maximum number of cells of a pair, and of a larger group, by buckets."""
 
-WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
-"""Weight of a table's error, in tenths: more for tables with the target."""
+WEIGHT, TARGET_PAIR, TARGET_TRIPLE, WORKLOAD = 10, 15, 13, 20
+"""Weight of a table's error, in tenths: more for tables with the target, or of the workload."""
 
 MAX_DISPLACED = 0.05
 """A coarser candidate is added if noise would displace more than this share of rows in a finer one.
@@ -60,16 +60,38 @@ class Candidate:
     scored: ScoredTable
 
 
-def groups_of(sizes: Sequence[int], target: int | None) -> list[Group]:
-    """Return all pairs and, with a target, all triples with it, if they have few cells."""
+@dataclass(frozen=True)
+class Preferences:
+    """Tables that count more in selection."""
+
+    target: int | None = None  # column to predict
+    marginals: tuple[Group, ...] = ()  # groups of columns of the workload, in the schema's order
+
+    def weight(self, group: Group) -> int:
+        """Return the weight of a table of these columns."""
+        if any(set(group) <= set(wanted) for wanted in self.marginals):
+            return WORKLOAD
+        if self.target in group:
+            return TARGET_PAIR if len(group) == 2 else TARGET_TRIPLE
+        return WEIGHT
+
+
+NO_PREFERENCES = Preferences()
+
+
+def groups_of(sizes: Sequence[int], preferences: Preferences = NO_PREFERENCES) -> list[Group]:
+    """Return all pairs, all triples with a target, and larger marginals of a workload.
+
+    Groups with many cells are left out.
+    """
     pairs: list[Group] = list(combinations(range(len(sizes)), 2))
-    triples: list[Group] = []
-    if target is not None:
-        triples = [tuple(sorted((*pair, target))) for pair in pairs if target not in pair]
+    larger = [group for group in preferences.marginals if len(group) > 2]
+    if (target := preferences.target) is not None:
+        larger += [tuple(sorted((*pair, target))) for pair in pairs if target not in pair]
     return [
         group
-        for group in (*pairs, *triples)
-        if math.prod(sizes[column] for column in group) <= MAX_CELLS[len(group)]
+        for group in dict.fromkeys((*pairs, *larger))
+        if math.prod(sizes[column] for column in group) <= MAX_CELLS[min(len(group), 3)]
         and all(sizes[column] > 1 for column in group)
     ]
 
@@ -79,17 +101,17 @@ def candidates_for(
     expected: Sequence[Floats],
     levels: Sequence[ResolutionLevels],
     std: float,
-    target: int | None,
+    preferences: Preferences = NO_PREFERENCES,
 ) -> list[Candidate]:
     """Return candidates of each group, from the finest resolution to the first with little noise.
 
-    `expected` are the model's counts by bucket, `std` is the noise standard deviation that a table
-    would have, and tables with the `target` get more weight. `MAX_DISPLACED` defines little noise.
+    `expected` are the model's counts by bucket, and `std` is the noise standard deviation that a
+    table would have. `MAX_DISPLACED` defines little noise.
     """
     made: list[Candidate] = []
     for group, table in zip(groups, expected, strict=True):
         for query in queries_for(group, levels):
-            candidate = _candidate(query, query.added_up(table), std, target)
+            candidate = _candidate(query, query.added_up(table), std, preferences.weight(group))
             made.append(candidate)
             if noise_cost(candidate.expected, std) < PENALTY * MAX_DISPLACED * float(table.sum()):
                 break
@@ -97,11 +119,8 @@ def candidates_for(
 
 
 def _candidate(
-    query: MarginalQuery, expected: Floats, std: float, target: int | None, cost: float = 0.0
+    query: MarginalQuery, expected: Floats, std: float, weight: int, cost: float = 0.0
 ) -> Candidate:
-    weight = WEIGHT
-    if target in query.group:
-        weight = TARGET_PAIR if len(query.group) == 2 else TARGET_TRIPLE
     scored = ScoredTable(
         query.group,
         np.rint(expected).astype(np.int64),
@@ -181,7 +200,7 @@ class Interactions:
                 if noise < MAX_NOISE * n_rows:
                     drawn = np.minimum(np.sqrt(chance * counts), 2 * counts)
                     cost = (1 - PENALTY) * noise + float(drawn.sum())
-                    made.append(_candidate(query, counts, std, None, cost))
+                    made.append(_candidate(query, counts, std, WEIGHT, cost))
         return made
 
 

@@ -22,6 +22,7 @@ from hushtable.methods.quilt.limits import active_columns, untested_limits
 from hushtable.methods.quilt.measurements import Group, MeasuredTable, TableBasis, range_in_bins
 from hushtable.methods.quilt.model_error import PAIR, ModelError, UnmeasuredError, ValueOf
 from hushtable.methods.quilt.movement import movement_of, with_earlier
+from hushtable.methods.quilt.workload import Sums, published_sums, sums_among
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate, Estimator, count_of
 from hushtable.query.answers.published import Generator
@@ -281,8 +282,20 @@ class QuiltEstimator(Estimator):
 
         The errors of the two kinds are assumed to be uncorrelated.
         """
-        own = [function.columns for function in functions]
-        return self._sums(functions, own, _all(own), together=together)
+        known, measured = sums_among(functions, self._workload, self.basis.kurtosis)
+        rest = [place for place in range(len(functions)) if place not in known]
+        measured = replace(measured, notes=() if rest else (_MEASURED,))
+        parts = [(known, measured)] if known else []
+        if rest or not known:
+            own = [functions[place].columns for place in rest]
+            others = [functions[place] for place in rest]
+            parts.append((rest, self._sums(others, own, _all(own), together=together)))
+        return joined(len(functions), parts) if known else parts[0][1]
+
+    @cached_property
+    def _workload(self) -> Sums:
+        """Sums that were measured for the workload."""
+        return published_sums(self.settings.get("workload", ()), self.schema)
 
     def _sums(
         self,

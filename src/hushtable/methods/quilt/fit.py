@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,7 @@ from hushtable.methods.quilt.budget import (
 from hushtable.methods.quilt.candidates import (
     Candidate,
     Interactions,
+    Preferences,
     candidates_for,
     groups_of,
     noise_cost,
@@ -74,6 +75,9 @@ from hushtable.methods.quilt.prior_weight import (
     column_prior_weights,
 )
 from hushtable.schema.recoding import Recoding
+
+if TYPE_CHECKING:
+    from hushtable.methods.quilt.workload import MeasuredSums
 
 # State of the fit: noisy tables, buckets, the model, and the record of selections.
 
@@ -130,6 +134,7 @@ class FitState:
     column_priors: list[PriorWeight | None] = default(default_factory=list)  # of one-way marginals
     prior_variance: float = math.inf  # latest estimate of its prior variance per row
     earlier: EarlierMeasurements | None = None  # measurements of earlier waves
+    sums: list[MeasuredSums] = default(default_factory=list)  # of the workload
 
     @property
     def tables(self) -> list[NoisyTable]:
@@ -285,7 +290,7 @@ def fit_tree(
     groups: Sequence[Group],
     *,
     target: int | None,
-    preferred: int | None,
+    preferred: Preferences,
 ) -> None:
     """Select pairs that connect columns, measure them, and fit."""
     std = edge_std(measurer, stages)
@@ -320,7 +325,7 @@ def edge_std(measurer: PrivateMeasurer, stages: Schedule) -> float:
 
 
 def _first_pairs(
-    state: FitState, groups: Sequence[Group], std: float, preferred: int | None
+    state: FitState, groups: Sequence[Group], std: float, preferred: Preferences
 ) -> list[Candidate]:
     """Return each pair as a candidate, predicted by the prior and the rules, or by independence."""
     model = state.model
@@ -406,7 +411,7 @@ def fit_adaptive(
     state: FitState,
     stages: Schedule,
     groups: Sequence[Group],
-    target: int | None,
+    preferred: Preferences,
 ) -> None:
     """Select and measure the tables that the model fits worst, until the budget is spent."""
     model, budget = state.model, measurer.budget
@@ -422,7 +427,7 @@ def fit_adaptive(
         k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
         of_choice = pace.of_choice(each)
         std = budget.count_noise(as_share(each) - of_choice).std
-        candidates = candidates_for(offered, model.answers(offered), state.levels, std, target)
+        candidates = candidates_for(offered, model.answers(offered), state.levels, std, preferred)
         scored = [candidate.scored for candidate in candidates]
         chosen = measurer.choose("choices", scored, k=k, share=of_choice)
         picked = [candidates[place] for place in chosen]
@@ -572,6 +577,8 @@ def fit(
     prior: PriorRows | None = None,
     earlier: EarlierMeasurements | None = None,
     possible_in: Callable[[FitState], list[tuple[Group, NDArray[np.bool_]]]] = lambda _: [],
+    marginals: tuple[Group, ...] = (),
+    measure_workload: Callable[[FitState], list[MeasuredSums]] = lambda _: [],
 ) -> FitState:
     """Run all stages.
 
@@ -598,6 +605,10 @@ def fit(
         Measurements of earlier waves.
     possible_in : callable
         Returns which combinations of buckets public rules allow; see `LogLinearModel.exclude`.
+    marginals : tuple of groups
+        Marginals that count more in selection.
+    measure_workload : callable
+        Measures the sums of a workload, after the one-way tables.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
     measurer.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
@@ -616,7 +627,8 @@ def fit(
         )
     state = _start(counted, public_rows, target, prior, earlier, n_particles=n_particles, seed=seed)
     state.model.exclude(possible_in(state))
-    preferred = target if stages.prefers_target else None
+    state.sums = measure_workload(state)
+    preferred = Preferences(target if stages.prefers_target else None, marginals)
     groups = groups_of(state.model.sizes, preferred)
     measurer.read(groups, state.merging())
     if groups and prior is not None:
@@ -718,7 +730,7 @@ def _every_pair(measurer: PrivateMeasurer, state: FitState, groups: Sequence[Gro
     """
     std = measurer.budget.count_noise(as_share(float(measurer.budget.left) / len(groups))).std
     candidates = candidates_for(
-        groups, state.model.answers(groups), state.levels, std / AFTER_WAVES**0.5, None
+        groups, state.model.answers(groups), state.levels, std / AFTER_WAVES**0.5
     )
     finest = {
         candidate.query.group: candidate for candidate in candidates

@@ -331,6 +331,14 @@ class OneWayModel:
         """Number of buckets."""
         return len(self.counts)
 
+    @property
+    def code_shares(self) -> Floats:
+        """The estimated share of each code of the schema; bins are spread evenly."""
+        values = self.counted.values
+        if values.recoding is None:
+            return self.shares
+        return (self.shares / values.widths)[values.recoding.apply(np.arange(values.column.size))]
+
 
 def measure_columns(
     measurer: PrivateMeasurer, values: Sequence[CountedDomain], shares: Sequence[Fraction]

@@ -7,9 +7,10 @@ describes the contents of a release.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -55,6 +56,8 @@ from hushtable.methods.quilt.model import MAX_TABLE_CELLS
 from hushtable.methods.quilt.particles import Group, SampledParticles
 from hushtable.methods.quilt.prior_weight import EarlierMeasurements, PriorRows
 from hushtable.methods.quilt.serialize import settings_of, tables_of, warnings_of
+from hushtable.numeric import NORMAL
+from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
@@ -65,6 +68,7 @@ from hushtable.schema import Schema
 from hushtable.schema.codes import to_values
 
 if TYPE_CHECKING:
+    from hushtable.methods.quilt.workload import MeasuredSums, WorkloadItem
     from hushtable.query.where.predicate import Predicate
 
 TYPICAL_ROWS = 30_000
@@ -115,6 +119,14 @@ def _reason(name: str, given: Any) -> str:
     return given.strip()
 
 
+def _items(name: str, given: Any) -> tuple[str, ...]:
+    """Parse the items of a workload, or a single one."""
+    items = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(item, str) and item.strip() for item in items):
+        raise ParameterError(f"{name} is {given!r}; give texts such as 'mean(income) by region'.")
+    return tuple(item.strip() for item in dict.fromkeys(items))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quilt(Method):
     """Synthetic rows from noisy marginals, published with the marginals.
@@ -145,6 +157,12 @@ class Quilt(Method):
     prior_public : str, optional
         Reason why the prior is public, recorded in ledger and statement. Required for a prior that
         is not a release with differential privacy, and for one that the ledger did not pay for.
+    workload : sequence of str
+        What the release is for, such as ``mean(income) by education``, ``income ~ age + sex`` or
+        ``region x diagnosis``. Sums that means, totals and regressions need are measured directly,
+        with noise for the bounds in the schema. Marginals count more when tables are selected.
+    workload_share : number
+        Share of the budget for the means, totals and regressions of the workload, in equal parts.
     accounting : {"gaussian", "concentrated"}
         How costs compose if delta is above 0. With ``gaussian``, tables have 5% to 8% less noise at
         the same epsilon and delta, and a ledger admits more such releases. Series compose waves
@@ -173,6 +191,8 @@ class Quilt(Method):
     max_published: int = parameter(read=whole(), default=1_000_000)
     prior: Prior | None = parameter(read=read_prior, kind="path", default=None)
     prior_public: str | None = parameter(read=_reason, default=None)
+    workload: Sequence[str] = parameter(read=_items, flag="for", default=())
+    workload_share: Fraction = parameter(read=parameters.part, default=Fraction(3, 10))
     accounting: Literal["gaussian", "concentrated"] = parameter(default="gaussian")
 
     @property
@@ -215,6 +235,14 @@ class Quilt(Method):
                 f"target is {self.target!r}, which is not a published column; choose one of "
                 f"{', '.join(names)}."
             )
+        workload: tuple[WorkloadItem, ...] = ()
+        if self.workload:
+            from hushtable.methods.quilt.workload import read_items  # noqa: PLC0415 - slow to import
+
+            try:
+                workload = read_items(self.workload, schema)
+            except ParameterError as error:
+                problems += error.problems
         ParameterError.raise_if_any(problems)
         earlier = None if self.prior is None else self.prior.earlier(schema)
         rows = self.prior is not None and earlier is None
@@ -226,6 +254,7 @@ class Quilt(Method):
             total=budget_of(self.epsilon, self.delta, self.added_up),
             prior=PriorRows(self.prior.codes(schema)) if self.prior and rows else None,
             earlier=None if earlier is None else EarlierMeasurements(earlier, names),
+            workload=workload,
         )
 
 
@@ -240,6 +269,17 @@ class QuiltPlan(Plan[SealedTable]):
     total: Fraction  # budget of a run, in the units of `budget_of`
     prior: PriorRows | None = None
     earlier: EarlierMeasurements | None = None  # measurements of earlier waves of a series
+    workload: tuple[WorkloadItem, ...] = ()
+
+    @cached_property
+    def statistics(self) -> list[WorkloadItem]:
+        """Items of the workload whose sums are measured."""
+        return [item for item in self.workload if item.queries]
+
+    @property
+    def statistics_share(self) -> Fraction:
+        """Share of the budget for numeric statistics of the workload."""
+        return self.method.workload_share if self.statistics else Fraction(0)
 
     def budget(self) -> BudgetShares:
         """Return the unspent budget of one run."""
@@ -260,12 +300,18 @@ class QuiltPlan(Plan[SealedTable]):
 
     def stages(self, n_rows: int) -> Schedule:
         """Return the schedule of a run with this number of rows."""
-        budget = self.budget()
-        return schedule(
+        budget, left = self.budget(), 1 - float(self.statistics_share)
+        made = schedule(
             n_rows=float(n_rows), sizes=self.sizes,
-            total=float(budget.total), pure=budget.pure, rows_per_unit=budget.rows_per_unit,
-            has_target=self.target is not None,
+            total=float(budget.total) * left, pure=budget.pure,
+            rows_per_unit=budget.rows_per_unit, has_target=self.target is not None,
         )  # fmt: skip
+        return replace(
+            made,
+            one_ways=left * made.one_ways,
+            forest=left * made.forest,
+            choices=left * made.choices,
+        )
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -278,8 +324,9 @@ class QuiltPlan(Plan[SealedTable]):
         of_choices = Fraction(choices, 100) if len(self.values) > 1 else Fraction(0)
         parts = {
             "number of rows": self.rows_share,
+            "workload": self.statistics_share,
             "selection (planned)": of_choices,
-            "noisy tables (planned)": 1 - self.rows_share - of_choices,
+            "noisy tables (planned)": 1 - self.rows_share - self.statistics_share - of_choices,
         }
         return {step: share * self.method.epsilon for step, share in parts.items() if share}
 
@@ -334,6 +381,7 @@ class QuiltPlan(Plan[SealedTable]):
                 "pairs in the spanning forest, at most": stages.n_edges,
                 "tables selected in adaptive rounds, about": n_chosen,
                 **self._noise_lines(stages),
+                **self._workload_lines(stages, n_rows),
                 **self._warnings(stages, known),
             },
             split=self.step_epsilons(rows),
@@ -343,7 +391,8 @@ class QuiltPlan(Plan[SealedTable]):
 
     def _noise_lines(self, stages: Schedule) -> dict[str, str | float | int]:
         """Return the noise standard deviation of the tables of each stage."""
-        left = 1 - stages.one_ways - stages.forest - stages.choices - float(self.rows_share)
+        spent = float(self.rows_share + self.statistics_share)
+        left = 1 - stages.one_ways - stages.forest - stages.choices - spent
         n_chosen = stages.n_rounds * stages.n_picks
         parts = {
             "a one-way count": stages.one_ways / len(self.values),
@@ -355,6 +404,27 @@ class QuiltPlan(Plan[SealedTable]):
             for what, share in parts.items()
             if share > 0
         }
+
+    def _workload_lines(self, stages: Schedule, n_rows: int) -> dict[str, str | float | int]:
+        """Return the expected half-width of each item of the workload."""
+        lines: dict[str, str | float | int] = {}
+        for item in self.workload:
+            if item.queries:
+                found = item.forecast(self.schema, n_rows, self._noise_of_sums)
+                lines[f"half-width of {item.text}, about"] = found
+                continue
+            n_tables = max(stages.n_rounds * stages.n_picks, 1)
+            share = (1 - stages.one_ways - stages.forest - stages.choices) / n_tables
+            lines[f"half-width of a count of {item.text} if it is measured, about"] = round(
+                NORMAL * self._std(share), 1
+            )
+        return lines
+
+    def _noise_of_sums(self, of_row: Sensitivity) -> TableNoise:
+        """Return the noise of the sums of an item, given their sensitivity to one row."""
+        budget = self.budget()
+        share = self.statistics_share / len(self.statistics)
+        return budget.count_noise(share, replace(of_row, rows=budget.rows_per_unit))
 
     def _warnings(self, stages: Schedule, rows: int | None) -> dict[str, str | float | int]:
         """Return lines on assumed rows, binned columns, and too few rows."""
@@ -494,8 +564,9 @@ class QuiltPlan(Plan[SealedTable]):
     def fitted(self, source: SealedTable, noise: Noise) -> tuple[FitState, BudgetShares]:
         """Measure, select and fit; return the state of the fit and the shares that were spent."""
         budget = self.budget()
+        measurer = PrivateMeasurer(source, noise, budget)
         state = fit(
-            PrivateMeasurer(source, noise, budget),
+            measurer,
             self.values,
             stages_for=self.stages,
             public_rows=self.schema.counted_rows,
@@ -505,8 +576,23 @@ class QuiltPlan(Plan[SealedTable]):
             prior=self.prior,
             earlier=self.earlier,
             possible_in=self._possible_in,
+            marginals=tuple(map(self._group, self.workload)),
+            measure_workload=partial(self._measured_sums, measurer),
         )
         return state, budget
+
+    def _group(self, item: WorkloadItem) -> Group:
+        """Return the indices of the columns of an item."""
+        return tuple(sorted(map(list(self.schema.attributes).index, item.columns)))
+
+    def _measured_sums(self, measurer: PrivateMeasurer, state: FitState) -> list[MeasuredSums]:
+        """Measure the sums of the workload."""
+        shares = {known.counted.values.name: known.code_shares for known in state.columns}
+        share = self.statistics_share / max(len(self.statistics), 1)
+        return [
+            item.measured(measurer, self._group(item), shares, state.model.total, share)
+            for item in self.statistics
+        ]
 
     def released(self, state: FitState, budget: BudgetShares, rows: pa.Table) -> Released:
         """Return the drawn rows, and the tables and settings behind them."""

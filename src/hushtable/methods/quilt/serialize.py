@@ -44,6 +44,10 @@ The settings of the estimator:
 - ``fit``: ``effective_share`` of the particles, ``fit_errors`` and ``residuals`` of each table of
   the model in the order of ``factors`` (see `LogLinearModel.fit_error`,
   `LogLinearModel.residuals`), ``shrinkage``.
+- ``workload``, if it has numeric statistics: for each its text (``item``), the noisy ``values`` of
+  its sums in the order of `hushtable.methods.quilt.workload.WorkloadItem.functions`, their ``stds``
+  (noise and rounding), ``weights``, and ``parameter`` (of the noise of `SCALE` times the weighted
+  sums).
 - ``prior``, if there was one: its ``columns``, ``prior_variance`` (variance of a cell's true count
   around the prior's count, per row of that count; null if no column is usable), and
   ``fitted_pairs``: the pairs whose prior marginals were fitted together with the noisy tables, in
@@ -167,9 +171,13 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
         for measurement in state.measurements
     ]
     fit_error, residual = model.fit_error(), model.residuals()
-    movement = {} if state.earlier is None else {"movement": state.earlier.movement}
+    more: dict[str, Any] = {}
+    if state.earlier is not None:
+        more["movement"] = state.earlier.movement
+    if state.sums:
+        more["workload"] = [sums.plain() for sums in state.sums]
     return {
-        **movement,
+        **more,
         "total": state.total,
         "total_std": state.total_std,
         "noise": _NOISE[budget.accounting],
@@ -250,6 +258,9 @@ def _notes(state: FitState, budget: BudgetShares, n_rows: int) -> list[str]:
         "noisy tables behind them. Their counts are unbiased and may be negative; "
         "`statement.json` states the noise of each."
     ]
+    if state.sums:
+        items = ", ".join(sums.item.text for sums in state.sums)
+        notes.append(f"Measured directly, without synthetic rows: {items}.")
     if any(state.column_priors):
         notes.append(
             "The rows also follow the prior named in the parameters, as far as the noisy tables "

@@ -12,14 +12,14 @@ it. `unseal` is for the noise layer; a test checks that no method imports it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
 from hushtable.privacy.accounting.run_account import DataPart
@@ -254,6 +254,28 @@ class SealedCells(SealedValue):
         counts = np.zeros(math.prod(shape), np.int64)
         np.add.at(counts, key, cells.counts)
         return SealedCounts(counts.reshape(shape), self.sensitivity, self.part)
+
+    def sums(self, functions: Sequence[Mapping[str, Floats]], scale: int) -> SealedCounts:
+        """Return sums over rows of `scale` times functions of a row, rounded to integers per row.
+
+        A function is a product of factors of single columns, given by code.
+        """
+        require_one_cell(self.sensitivity)
+        domain, cells = self.domain, unseal(self)
+        sizes = dict(zip(domain.names, domain.shape, strict=True))
+        moved = self.sensitivity.of_sums(functions, sizes, scale)
+        if moved.step > _MOST_SUMMED:
+            raise SealedError(f"a row would change a sum by {moved.step:,}; at most 2**20 is safe.")
+        sums = np.zeros(len(functions), np.int64)
+        for start in range(0, len(cells.counts), _MOST_SUMMED):
+            codes = cells.codes[start : start + _MOST_SUMMED]
+            counts = cells.counts[start : start + _MOST_SUMMED]
+            for place, function in enumerate(functions):
+                values = np.full(len(codes), float(scale))
+                for name, factor in function.items():
+                    values *= factor[codes[:, list(sizes).index(name)]]
+                sums[place] += counts @ np.rint(values).astype(np.int64)
+        return SealedCounts(sums, moved, self.part)
 
     def divided(self, column: str, part_of: Sequence[int] | Integers) -> list[SealedCells]:
         """Divide the cells into disjoint parts by the codes of a column; `part_of` is public."""
