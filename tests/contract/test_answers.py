@@ -47,6 +47,8 @@ def questions(method: Method) -> Iterator[Question]:
     yield lambda r: r.median("age"), float(np.sort(age)[(len(age) - 1) // 2])  # type: ignore[misc]
     yield lambda r: r.share("sex = 'F'"), women.mean()  # type: ignore[misc]
     yield lambda r: r.count("sex = 'F'"), women.sum()
+    yield lambda r: r.mean("log1p(age)"), np.log1p(age).mean()  # type: ignore[misc]
+    yield lambda r: r.mean("age", clip=(30, 50)), age.clip(30, 50).mean()  # type: ignore[misc]
     difference = age[~women].mean() - age[women].mean()
     yield lambda r: r.regression("age ~ C(sex)")["C(sex)[M]"], difference
     if is_numeric(method):
@@ -96,6 +98,27 @@ def test_standard_deviations_agree_with_the_interval(published: tuple[Method, Re
             assert 1.96 * answer.std == pytest.approx(max(sides), rel=1e-4, abs=1e-12)
             parts = np.hypot(answer.privacy_std, answer.model_std)
             assert parts <= 1.05 * answer.std + 1e-9, answer
+
+
+def test_the_order_of_columns_in_a_question_does_not_matter(
+    published: tuple[Method, Release],
+) -> None:
+    _, release = published
+    parts = ["age < 40", "sex = 'F'", "region IN ('harbor', 'valley')", "smoker = 'yes'"]
+    parts = [p for p in parts if p.split()[0] in release.columns]
+    asked: list[Callable[[str], Estimate]] = [release.count]
+    asked.append(lambda where: release.mean("age", where))  # type: ignore[arg-type, return-value]
+    for ask in asked:
+        found = []
+        for order in (parts, parts[::-1], parts[1:] + parts[:1]):
+            try:
+                answer = ask(" AND ".join(order))
+            except Refused:
+                continue
+            found.append((answer.value, answer.low, answer.high, answer.support))
+        for one in found[1:]:
+            assert one[:3] == pytest.approx(found[0][:3], rel=1e-6, abs=1e-6)
+            assert one[3] == found[0][3]
 
 
 def test_groups_have_a_table(published: tuple[Method, Release]) -> None:

@@ -38,6 +38,7 @@ def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) 
     # Intervals of an empty release cover everything, so its errors and accuracies are left out.
     utilities = [one["utility"] if one["utility"]["n_published"] else None for one in found]
     yield from _errors(utilities)
+    yield from _statistics(utilities)
     yield from _accuracies(utilities)
     yield from _risks(found)
     yield _figure("size", "published rows", [one["utility"]["n_published"] for one in found])
@@ -82,6 +83,21 @@ def _errors(utilities: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
         values = [line.get(key) for line in lines]
         if any(values):
             yield _figure("error", f"count queries, {name}", values, kind, better)
+
+
+def _statistics(utilities: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
+    by_kind = [
+        {line["kind"]: line for line in ((one and one["statistics"]) or {"lines": []})["lines"]}
+        for one in utilities
+    ]
+    for kind in dict.fromkeys(kind for lines in by_kind for kind in lines):
+        for key, name in (("coverage", "coverage of 95% intervals"), ("width", "half-width")):
+            values = [lines.get(kind, {}).get(key) for lines in by_kind]
+            if any(values):
+                of: tuple[Literal["share", "number"], Better] = (
+                    ("share", "higher") if key == "coverage" else ("number", "lower")
+                )
+                yield _figure("error", f"{kind}s, {name}", values, *of)
 
 
 def distances_of(columns: Sequence[Mapping[str, Any]]) -> list[float]:

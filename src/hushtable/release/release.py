@@ -530,18 +530,29 @@ class Release:
             return additive_tables(self._estimator, self.schema.name, tables)
 
     def mean(
-        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+        self,
+        column: str,
+        where: str | None = None,
+        *,
+        by: By = (),
+        scope: Scope = "people",
+        clip: tuple[float, float] | None = None,
     ) -> EstimateOrTable:
         """Estimate the mean of a numeric, date or time column, ignoring missing values.
 
         Parameters
         ----------
         column : str
-            Name of the column.
+            Name of the column, or a function of a numeric column: ``"log(income)"``,
+            ``"log1p(income)"``, ``"sqrt(income)"`` or ``"income**2"`` (up to 4). Rows where it is
+            undefined are left out.
         where : str, optional
             SQL WHERE clause that selects the rows. By default, all rows.
         by : str or sequence of str, optional
             Columns; the mean is estimated within each combination of their values.
+        clip : pair of numbers, optional
+            Bounds that replace smaller and larger values. A skewed number has a far narrower
+            interval if its public range is cut to what is usual.
         scope : {"people", "population"}, default="people"
             What the intervals refer to, see `count`.
 
@@ -568,7 +579,30 @@ class Release:
         >>> print(release.mean("wait"))  # doctest: +SKIP
         mean of wait: 1.50 (95% interval 1.31 to 1.69)
         """
-        return self._statistic("mean", column, where, by, scope)
+        return self._answer(
+            lambda asked: asked.statistic("mean", column, where, _names(by), scope, clip=clip)
+        )
+
+    def geometric_mean(
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> EstimateOrTable:
+        """Estimate the geometric mean of the positive values of a numeric column.
+
+        It is the exponential of the mean of the logarithm. The arguments are those of `mean`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+        """
+        from hushtable.query.answers.moments import exponential  # noqa: PLC0415 - loads scipy late
+        from hushtable.query.answers.questions import quoted  # noqa: PLC0415
+
+        found = self.mean(f"log({quoted(column)})", where, by=by, scope=scope)
+        name = f"geometric mean of {column}"
+        if isinstance(found, Estimate):
+            return exponential(found, name)
+        return replace(found, estimates=tuple(exponential(one, name) for one in found.estimates))
 
     def total(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
@@ -759,9 +793,11 @@ class Release:
         where: str | None = None,
         *,
         logistic: bool = False,
+        poisson: bool = False,
+        weights: str | None = None,
         scope: Scope = "people",
     ) -> EstimateTable:
-        """Fit a linear or logistic regression, with 95% confidence intervals.
+        """Fit a linear, logistic or Poisson regression, with 95% confidence intervals.
 
         Where the noisy tables of a release determine the fit, they are used instead of its rows, so
         that noise in the rows does not attenuate coefficients. Rows with a missing value in any
@@ -772,12 +808,19 @@ class Release:
         formula : str
             Outcome and regressors, such as ``"pay ~ age + C(region)"``. ``C(column)`` enters a
             column as categories; its first value is the reference. The intercept is always
-            included. Transformations and interactions are not supported.
+            included. Numbers may enter by a function (``log(pay) ~ age + I(age**2)``; also
+            ``log1p`` and ``sqrt``), and terms may be products: ``age:C(sex)``, or ``age*tenure``
+            for ``age + tenure + age:tenure``. Sums over three columns or more are wide, or unknown,
+            unless the release measured these columns together.
         where : str, optional
             SQL WHERE clause that selects the rows. By default, all rows.
         logistic : bool, default=False
             If True, fit the log odds of the second value of a categorical outcome with two values.
             Otherwise the outcome must be numeric.
+        poisson : bool, default=False
+            If True, fit the log rate of a count.
+        weights : str, optional
+            Name of a nonnegative numeric column; each row counts by its value.
         scope : {"people", "population"}, default="people"
             What the intervals refer to: the people in the table (error from noise and model only),
             or the population that they are an independent sample of (sampling error as well).
@@ -806,7 +849,9 @@ class Release:
         coefficient of age: 498 (95% interval 489 to 507)
         """
         return self._answer(
-            lambda asked: asked.regression(formula, where, logistic=logistic, scope=scope)
+            lambda asked: asked.regression(
+                formula, where, logistic=logistic, poisson=poisson, weights=weights, scope=scope
+            )
         )
 
     @property

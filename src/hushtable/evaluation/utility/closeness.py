@@ -28,6 +28,7 @@ from hushtable.evaluation.utility.slopes import (
     compare_slopes,
     in_short,
 )
+from hushtable.evaluation.utility.statistics import Statistics, ask_statistics
 from hushtable.evaluation.utility.workload import (
     ABSOLUTE,
     COVERAGE,
@@ -128,6 +129,7 @@ class Utility:
     degrees: DegreeComparison | None  # only for graphs
     notes: tuple[str, ...]  # remarks for the reader, including why something was left out
     slopes: tuple[SlopeComparison, ...] = ()
+    statistics: Statistics | None = None  # only for releases that answer questions
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measurements as plain data."""
@@ -145,6 +147,7 @@ class Utility:
             "association": self._association(),
             "slopes": in_short(self.slopes),
             "workload": self.workload and self.workload.to_dict(),
+            "statistics": self.statistics and self.statistics.to_dict(),
             "learning": self.learning and self.learning.to_dict(),
             "degrees": self.degrees and self.degrees.to_dict(),
         }
@@ -219,6 +222,14 @@ def measure_utility(
     if len(published.schema.attributes) == 1 and published.about != "nodes":
         notes.append("The release has only one column, so pairs are not compared.")
     workload = _workload(compared, draws, for_questions, per_cell, progress)
+    statistics = None
+    if compared.release is not None and compared.whole is not None and workload is not None:
+        (for_statistics,) = for_questions.spawn(1)
+        progress("means, medians and slopes", 0.0)
+        statistics = ask_statistics(
+            compared.release, compared.whole, for_statistics, workload.answered,
+            n=-(-per_cell // 2),
+        )  # fmt: skip
     learning = None
     block, why_not = _block_to_learn(compared, control, target)
     if block is not None and compared.all_rows is not None and target is not None:
@@ -242,6 +253,7 @@ def measure_utility(
         degrees=_degrees(compared, draws),
         notes=(*notes, *why_not),
         slopes=compare_slopes(compared.originals, draws),
+        statistics=statistics,
     )
 
 

@@ -529,6 +529,6 @@ def range_in_bins(function: RowFunction, bins: Mapping[str, Integers]) -> dict[s
     found = {}
     for name, factor in function.factors.items():
         parts = WithinBins(factor, bins[name])
-        if name not in function.powers and parts.is_binned and (ranges := parts.range).any():
+        if name not in function.smooth and parts.is_binned and (ranges := parts.range).any():
             found[name] = ranges
     return found

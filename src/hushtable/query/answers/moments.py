@@ -17,6 +17,7 @@ from hushtable.arrays import Floats
 from hushtable.errors import Refused
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate, Scope
+from hushtable.query.answers.functions import FunctionOfColumn
 from hushtable.query.answers.row_sums import (
     ONE,
     RowFunction,
@@ -48,6 +49,12 @@ class NumericQuery:
     name: str  # name of the column
     column: Scale  # the column in the schema
     where: RowFunction  # 1 for the rows that count
+    text: str = ""  # how the question named it, if it is a function of the column
+
+    @property
+    def label(self) -> str:
+        """Name of the number in answers."""
+        return self.text or self.name
 
     @property
     def ruler(self) -> UnitRuler:
@@ -63,6 +70,8 @@ class NumericQuery:
         """Smallest and largest scaled value that the condition allows."""
         places = self.ruler.places(self.column)[: self.column.n_values]
         left = self.where.factors.get(self.name, np.ones(self.column.size))
+        if isinstance(self.column, FunctionOfColumn):
+            left = left * ~np.isnan(self.column.numbers)
         there = places[left[: self.column.n_values] > 0]
         return float(there.min()), float(there.max())
 
@@ -191,7 +200,7 @@ def mean(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
         bounds=numbers.range,
         squares=float(found.values[2]),
         scope=scope,
-        what=f"mean of {numbers.name}",
+        what=f"mean of {numbers.label}",
     )
     return in_values(answer, ruler.half, ruler.middle)
 
@@ -240,6 +249,13 @@ def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
     )
 
 
+def exponential(answer: Estimate, what: str) -> Estimate:
+    """Convert the mean of a logarithm to a geometric mean."""
+    value, low, high = (math.exp(min(x, 700.0)) for x in (answer.value, answer.low, answer.high))
+    scaled = in_values(answer, value) if math.isfinite(value) else answer
+    return replace(scaled, value=value, low=low, high=high, what=what)
+
+
 def total(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
     """Estimate the total of a column."""
     found = ask([*numbers.powers(2), ONE])
@@ -264,7 +280,7 @@ def total(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
         (low, high),
         sampling=sampling,
         scope=scope,
-        what=f"total of {numbers.name}",
+        what=f"total of {numbers.label}",
         notes=(*found.notes, *condition_text((low, high), (there * places[0], there * places[1]))),
     )
 
@@ -295,7 +311,7 @@ def variance(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
         bounds=(0.0, most),
         squares=max(fourth, 0.0),
         scope=scope,
-        what=f"variance of {numbers.name}",
+        what=f"variance of {numbers.label}",
     )
     # Squared deviations are too small by the squared error of the mean: by its expectation for the
     # value, and by 0 to its squared half-width for the interval.
@@ -357,7 +373,7 @@ def correlation(ask: Ask, one: NumericQuery, two: NumericQuery, *, scope: Scope)
     found = ask([there, x, y, x * x, y * y, x * y])
     n_rows = max(float(found.values[0]), 1.0)
     at = _Means(found.values[1:] / n_rows)
-    flat = [x.name for x, spread in zip((one, two), at.variances, strict=True)
+    flat = [x.label for x, spread in zip((one, two), at.variances, strict=True)
             if spread <= NO_SPREAD]  # fmt: skip
     if flat:
         raise Refused(
@@ -379,7 +395,7 @@ def correlation(ask: Ask, one: NumericQuery, two: NumericQuery, *, scope: Scope)
         (low, high),
         sampling=sampling,
         scope=scope,
-        what=f"correlation of {one.name} and {two.name}",
+        what=f"correlation of {one.label} and {two.label}",
         notes=(*found.notes, *condition_text((low, high), (-1.0, 1.0))),
     )
 

@@ -20,6 +20,7 @@ from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
 from hushtable.query.answers.estimator import NOTHING, Estimate, Estimator, Scope, count_of
+from hushtable.query.answers.functions import FunctionOfColumn, clipped, read_function, values_of
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import (
     codes_in_words,
@@ -39,7 +40,7 @@ from hushtable.query.answers.row_sums import (
 )
 from hushtable.query.answers.table import EstimateTable, of_terms
 from hushtable.query.where import parse
-from hushtable.schema import CalendarColumn, Column, Integer, Number, Value
+from hushtable.schema import CalendarColumn, Column, Date, Integer, Number, Time, Timestamp, Value
 
 Family = Literal["each", "all"]
 
@@ -178,22 +179,43 @@ class ReleaseQuestions:
         where: str | None,
         by: Sequence[str],
         scope: Scope,
+        *,
+        clip: tuple[float, float] | None = None,
     ) -> EstimateOrTable:
-        """Estimate the mean, total or variance of a column; dates and times have only a mean."""
-        problems = self._problems(
-            numbers=(column,), where=where, by=by, scope=scope, may_be_times=name == "mean"
-        )
+        """Estimate the mean, total or variance of a number; dates and times have only a mean."""
+        source, read, problems = self._read_number(column)
+        problems += self._problems(
+            numbers=[source] if source else (), where=where, by=by, scope=scope,
+            may_be_times=name == "mean",
+        )  # fmt: skip
+        number = read
+        if clip is not None and not problems:
+            if isinstance(read, Integer | Number | FunctionOfColumn):
+                number = clipped(read, clip)
+            else:
+                problems.append(f"column {column!r} is not a number; clip takes numbers only.")
         _raise(problems)
+        assert number is not None  # noqa: S101 - checked before
         compute = {"mean": moments.mean, "total": moments.total, "variance": moments.variance}[name]
-        number = self._number(column)
-        answer = self._by(
-            by,
-            where,
-            lambda base: compute(
-                self.estimator.sums, NumericQuery(column, number, base), scope=scope
-            ),
-        )
-        return _of_kind(answer, number)
+        bounds = "" if clip is None else f" clipped to {clip[0]:,g} to {clip[1]:,g}"
+
+        def answer(base: RowFunction) -> Estimate:
+            numbers = NumericQuery(source, number, base, column + bounds)
+            return compute(self.estimator.sums, numbers, scope=scope)
+
+        found = self._by(by, where, answer)
+        return _of_kind(found, number)
+
+    def _read_number(self, text: str) -> tuple[str, Scale | None, list[str]]:
+        """Return the column that a number depends on, the number, and problems of a function."""
+        found = None
+        if text not in self.columns:
+            try:
+                found = read_function(text, self.columns)
+            except ParameterError as error:
+                return "", None, list(error.problems)
+        source, number = found or (text, self.columns.get(text))
+        return source, number if isinstance(number, Scale) else None, []
 
     def quantile(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
@@ -277,37 +299,67 @@ class ReleaseQuestions:
     def correlation(
         self, one: str, other: str, where: str | None, by: Sequence[str], scope: Scope
     ) -> EstimateOrTable:
-        """Estimate the correlation of two columns."""
-        problems = self._problems(numbers=(one, other), where=where, by=by, scope=scope)
+        """Estimate the correlation of two columns, or of functions of them."""
+        read = {text: self._read_number(text) for text in (one, other)}
+        problems = [problem for _, _, found in read.values() for problem in found]
+        sources = [source for source, _, _ in read.values() if source]
+        problems += self._problems(numbers=sources, where=where, by=by, scope=scope)
         if one == other:
             problems.append(f"column {one!r} is named twice; name two different columns.")
         _raise(problems)
 
         def compute(base: RowFunction) -> Estimate:
-            pair = (NumericQuery(name, self._number(name), base) for name in (one, other))
+            pair = (
+                NumericQuery(source, number, base, text)
+                for text, (source, number, _) in read.items()
+                if number is not None
+            )
             return moments.correlation(self.estimator.sums, *pair, scope=scope)
 
         return self._by(by, where, compute)
 
     def regression(
-        self, formula: str, where: str | None, *, logistic: bool, scope: Scope
+        self,
+        formula: str,
+        where: str | None,
+        *,
+        scope: Scope,
+        logistic: bool = False,
+        poisson: bool = False,
+        weights: str | None = None,
     ) -> EstimateTable:
         """Estimate the coefficients of a regression."""
-        problems = self._problems(where=where, scope=scope)
+        problems = self._problems(
+            where=where, scope=scope, numbers=() if weights is None else (weights,)
+        )
+        if logistic and poisson:
+            problems.append("logistic and poisson are both set; set one of them.")
+        if weights is not None and scope == "population":
+            problems.append("weights need scope 'people': their sampling error is not estimated.")
+        column = None if weights is None else self.columns.get(weights)
+        if isinstance(column, Integer | Number) and column.exact_low < 0:
+            problems.append(f"column {weights!r} may be negative, so it cannot be a weight.")
         try:
-            read = read_formula(formula, self.columns, two_valued=logistic)
+            read = read_formula(formula, self.columns, two_valued=logistic, counts=poisson)
         except ParameterError as error:
             raise ParameterError([*error.problems, *problems]) from None
         _raise(problems)
-        base = condition(where, self.estimator.asked)
-        fit = regression.logistic_regression if logistic else regression.linear_regression
-        return of_terms(fit(self.estimator.sums, read, self.columns, base, scope=scope))
+        base, weight = condition(where, self.estimator.asked), ONE
+        if isinstance(column, Integer | Number):
+            values = values_of(column)
+            factor = np.nan_to_num(values / (np.nanmax(values) or 1.0))
+            weight = RowFunction({str(weights): factor}, smooth=frozenset([str(weights)]))
+        fit = regression.linear_regression
+        if logistic or poisson:
+            fit = partial(regression.likelihood_regression, poisson=poisson)
+        found = fit(self.estimator.sums, read, self.columns, base, weight=weight, scope=scope)
+        return of_terms(found)
 
     # --- checking and grouping --------------------------------------------------------------------
 
-    def _number(self, name: str) -> Scale:
+    def _number(self, name: str) -> Integer | Number | Date | Timestamp | Time:
         column = self.columns[name]
-        assert isinstance(column, Scale)  # noqa: S101 - checked before
+        assert isinstance(column, Integer | Number | Date | Timestamp | Time)  # noqa: S101 - checked
         return column
 
     def _problems(
@@ -432,7 +484,7 @@ class ReleaseQuestions:
 
 def _of_kind(answer: EstimateOrTable, column: Scale) -> EstimateOrTable:
     """Mark an answer as a date or time if the column is one."""
-    if isinstance(column, Integer | Number):
+    if isinstance(column, Integer | Number | FunctionOfColumn):
         return answer
     if isinstance(answer, Estimate):
         return replace(answer, moment=column.type)

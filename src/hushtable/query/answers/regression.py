@@ -25,13 +25,20 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
 from hushtable.arrays import ColumnCodes, Floats
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.query.answers.estimator import Estimate, Scope
+from hushtable.query.answers.functions import (
+    FUNCTIONS,
+    NAME,
+    FunctionOfColumn,
+    read_function,
+    unquoted,
+)
 from hushtable.query.answers.moments import NO_SPREAD, Ask, answer_of, fieller, in_values, symmetric
 from hushtable.query.answers.row_sums import (
     ONE,
@@ -44,41 +51,42 @@ from hushtable.query.answers.row_sums import (
 )
 from hushtable.schema import Categorical, Column, Integer, Number
 
-# Parser of regression formulas: ``y ~ x + z + C(g)``.
+# Parser of regression formulas: ``log(y) ~ x + I(x**2) + C(g):x + x*z``.
 
 MAX_TERMS = 100  # each pair of coefficients is a sum over the release
-_NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\W\d][\w.-]*))'
-_TERM = re.compile(rf"\s*(?:(?P<factor>C)\(\s*)?{_NAME}\s*(?P<close>\))?\s*")
+_GROUP = re.compile(rf"C\(\s*({NAME})\s*\)")
+_OUTSIDE_QUOTES = r'(?=(?:[^"]*"[^"]*")*[^"]*$)'
 _ALLOWED = (
     "write 'y ~ x + z + C(g)': column names, in double quotes if they have special characters, "
-    "and C() around columns that enter as categories"
+    f"C() around columns that enter as categories, functions ({FUNCTIONS}), and products (x:z, or "
+    "x*z for x + z + x:z)"
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A number or a category in a formula."""
+
+    text: str
+    name: str  # the column
+    number: Integer | Number | FunctionOfColumn | None  # None: enters as categories
+
+
+@dataclass(frozen=True, eq=False)
 class RegressionFormula:
-    """A parsed regression formula.
+    """A parsed regression formula: the outcome, and terms, each a product of factors."""
 
-    Parameters
-    ----------
-    outcome : str
-        The outcome column.
-    numbers, groups : tuple of str
-        Columns that enter as numbers, and as categories.
-    """
-
-    outcome: str
-    numbers: tuple[str, ...]
-    groups: tuple[str, ...]
+    outcome: Factor
+    terms: tuple[tuple[Factor, ...], ...]
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns of the formula."""
-        return (self.outcome, *self.numbers, *self.groups)
+    def regressors(self) -> tuple[str, ...]:
+        """All columns on the right side."""
+        return tuple(dict.fromkeys(factor.name for term in self.terms for factor in term))
 
 
 def read_formula(
-    text: str, columns: Mapping[str, Column], *, two_valued: bool = False
+    text: str, columns: Mapping[str, Column], *, two_valued: bool = False, counts: bool = False
 ) -> RegressionFormula:
     """Parse a formula over the columns of a schema; raise one error that lists all problems.
 
@@ -90,52 +98,111 @@ def read_formula(
         The columns that it may name.
     two_valued : bool
         Whether the outcome must be categorical with two values instead of numeric.
+    counts : bool
+        Whether the outcome must be a number that is not negative.
 
     Examples
     --------
     >>> from hushtable.schema import Integer
     >>> number = Integer(type="integer", low=0, high=9)
-    >>> read_formula("y ~ x + C(z)", {"x": number, "y": number, "z": number})
-    RegressionFormula(outcome='y', numbers=('x',), groups=('z',))
+    >>> read = read_formula("y ~ x * log1p(z)", {"x": number, "y": number, "z": number})
+    >>> [[factor.text for factor in term] for term in read.terms]
+    [['x'], ['log1p(z)'], ['x', 'log1p(z)']]
     """
     outcome, sign, rest = text.partition("~")
     if not sign or not rest.strip():
         raise ParameterError(f"{text!r} has no regressors: {_ALLOWED}.")
     problems: list[str] = []
-    explained = _term(outcome, columns, problems)
+    explained = _factor(outcome, columns, problems, is_outcome=True)
     if explained is not None:
-        if explained[1]:
-            problems.append(f"the outcome cannot be C({explained[0]}): {_ALLOWED}.")
-        problems += _outcome_problems(explained[0], columns[explained[0]], two_valued)
-    numbers: list[str] = []
-    groups: list[str] = []
-    for part in rest.split("+"):
+        problems += _outcome_problems(explained, columns, two_valued, counts)
+    found: dict[frozenset[str], tuple[Factor, ...]] = {}
+    for part in re.split(rf"\+{_OUTSIDE_QUOTES}", rest):
         if part.strip() == "1":
             continue  # the intercept is always included
-        term = _term(part, columns, problems)
-        if term is None:
-            continue
-        name, is_factor = term
-        if name in (*numbers, *groups) or (explained is not None and name == explained[0]):
-            problems.append(f"column {name!r} occurs twice in the formula; name it once.")
-        elif is_factor:
-            groups.append(name)
-        elif not isinstance(columns[name], Integer | Number):
-            problems.append(
-                f"column {name!r} is {kind_of(columns[name])}, not a number; write C({name}) to "
-                "enter its values as categories."
-            )
-        else:
-            numbers.append(name)
-    n_terms = 1 + len(numbers) + sum(columns[name].size - 1 for name in groups)
+        crossed = [
+            [_factor(piece, columns, problems) for piece in re.split(rf":{_OUTSIDE_QUOTES}", side)]
+            for side in re.split(rf"(?<!\*)\*(?!\*){_OUTSIDE_QUOTES}", part)
+        ]
+        for size in range(1, len(crossed) + 1):
+            for sides in combinations(crossed, size):
+                factors = [factor for side in sides for factor in side]
+                term = tuple(factor for factor in factors if factor is not None)
+                names = frozenset(factor.text for factor in term)
+                if len(term) < len(factors):
+                    continue
+                if names in found and len(crossed) > 1:
+                    continue  # x + x*z contains x once
+                twice = names in found or len(names) < len(term)
+                if twice or any(explained and f.name == explained.name for f in term):
+                    said = term[0].name if len(term) == 1 else part.strip()
+                    problems.append(f"column {said!r} occurs twice in the formula; name it once.")
+                found[names] = term
+    read = None if explained is None else RegressionFormula(explained, tuple(found.values()))
+    n_terms = 0 if problems or read is None else 1 + sum(
+        math.prod(len(codes) for codes in _codes(term, read, columns)) for term in read.terms
+    )  # fmt: skip
     if n_terms > MAX_TERMS:
         problems.append(
             f"the formula has {n_terms:,} coefficients; at most {MAX_TERMS} are allowed. Leave out "
             "a column of many categories, or publish it with fewer."
         )
-    if problems or explained is None:
-        raise ParameterError(problems)
-    return RegressionFormula(explained[0], tuple(numbers), tuple(groups))
+    if problems or read is None:
+        raise ParameterError(list(dict.fromkeys(problems)))
+    return read
+
+
+def _factor(
+    text: str, columns: Mapping[str, Column], problems: list[str], *, is_outcome: bool = False
+) -> Factor | None:
+    """Parse a column, a function of one, or a category; append problems to `problems`."""
+    text = text.strip()
+    group, plain = _GROUP.fullmatch(text), re.fullmatch(NAME, text)
+    name = unquoted(group[1] if group else text)
+    column = columns.get(name)
+    try:
+        if function := read_function(text, columns):
+            return Factor(text, *function)
+    except ParameterError as error:
+        problems += error.problems
+        return None
+    if is_outcome and group:
+        problems.append(f"the outcome cannot be {text}: {_ALLOWED}.")
+    elif group is None and plain is None:
+        problems.append(
+            f"{text!r} is not a valid term: {_ALLOWED}. For another function, create such a column "
+            "before publishing."
+        )
+    elif column is None:
+        problems.append(
+            f"column {name!r} is not published; published columns are {', '.join(columns)}."
+        )
+    elif group or is_outcome or isinstance(column, Integer | Number):
+        is_number = group is None and isinstance(column, Integer | Number)
+        return Factor(f"C({name})" if group else name, name, column if is_number else None)  # type: ignore[arg-type]
+    else:
+        problems.append(
+            f"column {name!r} is {kind_of(column)}, not a number; write C({name}) to enter its "
+            "values as categories."
+        )
+    return None
+
+
+def _codes(
+    term: Sequence[Factor], formula: RegressionFormula, columns: Mapping[str, Column]
+) -> list[Sequence[int | None]]:
+    """Return the codes of each factor's indicators; a number has one entry, None.
+
+    The first value is the reference if the term without this factor is in the formula, too.
+    Otherwise, all values have indicators.
+    """
+    present_terms = {frozenset(f.text for f in one) for one in formula.terms} | {frozenset[str]()}
+    made: list[Sequence[int | None]] = []
+    for factor in term:
+        rest = frozenset(f.text for f in term if f is not factor)
+        first = 1 if rest in present_terms else 0
+        made.append([None] if factor.number else range(first, columns[factor.name].n_values))
+    return made
 
 
 def kind_of(column: Column) -> str:
@@ -143,37 +210,26 @@ def kind_of(column: Column) -> str:
     return "categorical" if isinstance(column, Categorical) else f"a {column.type}"
 
 
-def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
+def _outcome_problems(
+    outcome: Factor, columns: Mapping[str, Column], two_valued: bool, counts: bool
+) -> list[str]:
+    name, column = outcome.name, columns[outcome.name]
     if two_valued:
         if isinstance(column, Categorical) and column.n_values == 2:
             return []
         return [
             f"column {name!r}: the outcome of a logistic regression must have exactly two values."
         ]
-    if not isinstance(column, Integer | Number):
+    if outcome.number is None:
         return [
             f"column {name!r} is {kind_of(column)}; the outcome of a linear regression must be a "
             "number; a column of two values fits a logistic regression."
         ]
+    if counts and (not isinstance(column, Integer) or outcome.number is not column):
+        return [f"column {name!r}: the outcome of a Poisson regression must be an integer column."]
+    if counts and column.exact_low < 0:  # type: ignore[union-attr]
+        return [f"column {name!r} may be negative, which a Poisson regression does not allow."]
     return []
-
-
-def _term(text: str, columns: Mapping[str, Column], problems: list[str]) -> tuple[str, bool] | None:
-    """Parse a column and whether it enters as categories; append problems to `problems`."""
-    found = _TERM.fullmatch(text)
-    if found is None or bool(found["factor"]) != bool(found["close"]):
-        problems.append(
-            f"{text.strip()!r} is not a valid term: {_ALLOWED}. Functions and interactions are not "
-            "supported; create such a column before publishing."
-        )
-        return None
-    name = found["plain"] or found["quoted"].replace('""', '"')
-    if name not in columns:
-        problems.append(
-            f"column {name!r} is not published; published columns are {', '.join(columns)}."
-        )
-        return None
-    return name, bool(found["factor"])
 
 
 INTERCEPT = "(intercept)"
@@ -191,30 +247,48 @@ class Regressor:
     middle: float = 0.0
 
 
-def _scaled(name: str, column: Column, where: RowFunction) -> Regressor:
-    """Return a column of numbers, scaled to -1 to 1."""
-    assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
-    ruler = UnitRuler.of(column)
-    there = present(name, column) * where
-    return Regressor(name, power(name, column, 1) * where, there, ruler.half, ruler.middle)
+def _scaled(factor: Factor, where: RowFunction, *, is_alone: bool = True) -> Regressor:
+    """Return a column of numbers, scaled to -1 to 1; in a product, without a shift."""
+    name, number = factor.name, factor.number
+    assert number is not None  # noqa: S101 - the formula was checked
+    ruler, there = UnitRuler.of(number), present(name, number) * where
+    function = power(name, number, 1)
+    if is_alone:
+        return Regressor(factor.text, function * where, there, ruler.half, ruler.middle)
+    largest = ruler.half + abs(ruler.middle)
+    shifted = (ruler.middle * power(name, number, 0).factors[name] + ruler.half
+               * function.factors[name]) / largest  # fmt: skip
+    smooth = RowFunction({name: shifted}, smooth=function.smooth)
+    return Regressor(factor.text, smooth * where, there, largest)
 
 
 def design(
     formula: RegressionFormula, columns: Mapping[str, Column], where: RowFunction
 ) -> list[Regressor]:
-    """Return the columns of the design matrix: intercept, numbers, and indicators of categories.
-
-    The first value of a categorical column is the reference and has no indicator.
-    """
+    """Return the columns of the design matrix: intercept, numbers, indicators, and products."""
     made = [Regressor(INTERCEPT, where, where)]
-    made += [_scaled(name, columns[name], where) for name in formula.numbers]
-    for name in formula.groups:
-        column = columns[name]
-        there = present(name, column) * where
-        for code in range(1, column.n_values):
-            label = f"C({name})[{column.value(code)}]"
-            made.append(Regressor(label, is_code(name, column, code) * where, there))
+    for term in formula.terms:
+        for codes in product(*_codes(term, formula, columns)):
+            parts = [
+                _scaled(factor, ONE, is_alone=len(term) == 1) if code is None
+                else _indicator(factor, columns[factor.name], code)
+                for factor, code in zip(term, codes, strict=True)
+            ]  # fmt: skip
+            made.append(
+                Regressor(
+                    ":".join(part.name for part in parts),
+                    math.prod((part.function for part in parts), start=where),
+                    math.prod((part.there for part in parts), start=where),
+                    math.prod(part.half for part in parts),
+                    parts[0].middle if len(parts) == 1 else 0.0,
+                )
+            )
     return made
+
+
+def _indicator(factor: Factor, column: Column, code: int) -> Regressor:
+    label = f"{factor.text}[{column.value(code)}]"
+    return Regressor(label, is_code(factor.name, column, code), present(factor.name, column))
 
 
 def _of_intercept(regressors: Sequence[Regressor]) -> Floats:
@@ -228,12 +302,13 @@ def linear_regression(
     columns: Mapping[str, Column],
     where: RowFunction,
     *,
+    weight: RowFunction = ONE,
     scope: Scope,
 ) -> dict[str, Estimate]:
-    """Fit a linear regression by least squares."""
+    """Fit a linear regression by least squares; each row counts by its weight."""
     regressors = design(formula, columns, where)
-    y = _scaled(formula.outcome, columns[formula.outcome], where)
-    products = Products([*regressors, y], ask)
+    y = _scaled(formula.outcome, where)
+    products = Products([*regressors, y], ask, weight)
     n = len(regressors)
     inner, explained = products.means[:n, :n], products.means[:n, n]
     if np.linalg.eigvalsh(inner)[0] <= NO_SPREAD:
@@ -246,9 +321,9 @@ def linear_regression(
     inverse = np.linalg.inv(inner)
     back = _of_intercept(regressors)
     # Combinations of the coefficients: each but the intercept, then the unscaled intercept.
-    combinations = np.vstack([np.eye(n)[1:], back])
-    homoscedastic = residual * ((combinations @ inverse) * combinations).sum(axis=1)
-    influences = _influence(products, ask, combinations @ inverse, coefficients)
+    combined = np.vstack([np.eye(n)[1:], back])
+    homoscedastic = residual * ((combined @ inverse) * combined).sum(axis=1)
+    influences = _influence(products, ask, combined @ inverse, coefficients)
     sampling = np.maximum(homoscedastic / products.n_rows, influences).tolist()
     answers = {INTERCEPT: _intercept(products, back, coefficients, y.half**2 * sampling[-1], scope)}
     for place, one in enumerate(regressors[1:], start=1):
@@ -262,11 +337,11 @@ def linear_regression(
 class Products:
     """Mean products of all pairs of columns of a design, with their errors."""
 
-    def __init__(self, of: Sequence[Regressor], ask: Ask) -> None:
+    def __init__(self, of: Sequence[Regressor], ask: Ask, weight: RowFunction) -> None:
         n = len(of)
         self.of = of
         self.pairs = list(combinations_with_replacement(range(n), 2))
-        self.everywhere = math.prod((one.there for one in of), start=ONE)
+        self.everywhere = math.prod((one.there for one in of), start=weight)
         functions = [of[i].function * of[j].function * self.everywhere for i, j in self.pairs]
         found = ask([*functions, self.everywhere])
         self.n_rows = float(found.values[-1])
@@ -361,47 +436,53 @@ def _intercept(
     return symmetric(errors, value, sampling=sampling, scope=scope, what="intercept")
 
 
-# --- logistic regression --------------------------------------------------------------------------
+# --- logistic and Poisson regression --------------------------------------------------------------
 
 
-def logistic_regression(
+def likelihood_regression(
     ask: Ask,
     formula: RegressionFormula,
     columns: Mapping[str, Column],
     where: RowFunction,
     *,
+    poisson: bool = False,
+    weight: RowFunction = ONE,
     scope: Scope,
 ) -> dict[str, Estimate]:
-    """Fit a logistic regression of the second of two values, by maximum likelihood.
+    """Fit a logistic regression of the second of two values, or a Poisson regression of a count.
 
     Given the coefficients, the likelihood equations are sums over rows. Newton's method solves
     them; the errors of the sums at the solution determine those of the coefficients.
     """
     regressors = design(formula, columns, where)
-    there = [present(name, columns[name]) for name in formula.columns]
-    everywhere = math.prod(there, start=where)
-    event = is_code(formula.outcome, columns[formula.outcome], 1)
-    tied = tuple(dict.fromkeys((*formula.numbers, *formula.groups)))
+    outcome = formula.outcome
+    there = [present(outcome.name, outcome.number or columns[outcome.name])]
+    everywhere = math.prod((*there, *(one.there for one in regressors)), start=where * weight)
+    event = (
+        _scaled(outcome, ONE, is_alone=False) if poisson
+        else _indicator(outcome, columns[outcome.name], 1)
+    )  # fmt: skip
+    tied = formula.regressors
     n = len(regressors)
     coefficients = np.zeros(n)
 
     def expected(at: Floats, codes: ColumnCodes) -> Floats:
         score = sum(b * one.function.values(codes) for b, one in zip(at, regressors, strict=True))
-        chance: Floats = 1 / (1 + np.exp(-np.clip(score, -30.0, 30.0)))
-        return chance
+        bounded = np.clip(score, -30.0, 30.0)
+        mean: Floats = np.exp(bounded) if poisson else 1 / (1 + np.exp(-bounded))
+        return mean
 
     def scores(at: Floats) -> list[RowFunction]:
         def surplus(codes: ColumnCodes) -> Floats:
-            happened: Floats = event.values(codes)
-            return happened - expected(at, codes)
+            return np.asarray(event.half * event.function.values(codes) - expected(at, codes))
 
-        over = RowFunction({}, {}, (*tied, formula.outcome), surplus) * everywhere
+        over = RowFunction({}, {}, (*tied, outcome.name), surplus) * everywhere
         return [over * one.function for one in regressors]
 
     def curvature(at: Floats) -> list[RowFunction]:
         def spread(codes: ColumnCodes) -> Floats:
-            chance = expected(at, codes)
-            return np.asarray(chance * (1 - chance))
+            mean = expected(at, codes)
+            return np.asarray(mean if poisson else mean * (1 - mean))
 
         over = RowFunction({}, {}, tied, spread) * everywhere
         return [
@@ -425,15 +506,19 @@ def logistic_regression(
             break
     else:
         raise Refused("the noisy likelihood has no maximum; use fewer columns or more rows.")
-    return _logistic_answers(ask(scores(coefficients)), regressors, coefficients, inner, scope)
+    unit = "log rate" if poisson else "log odds"
+    errors = ask(scores(coefficients))
+    return _likelihood_answers(errors, regressors, coefficients, inner, scope=scope, unit=unit)
 
 
-def _logistic_answers(
+def _likelihood_answers(
     errors: SumEstimates,
     regressors: Sequence[Regressor],
     coefficients: Floats,
     inner: Floats,
+    *,
     scope: Scope,
+    unit: str,
 ) -> dict[str, Estimate]:
     inverse: Floats = np.linalg.inv(inner).astype(np.float64)
     # Each row of weights converts the scaled coefficients to one unscaled coefficient.
@@ -441,7 +526,7 @@ def _logistic_answers(
     weights[0] = _of_intercept(regressors)
     answers = {}
     for one, row in zip(regressors, weights, strict=True):
-        name = "intercept" if one.name == INTERCEPT else f"log odds per unit of {one.name}"
+        name = "intercept" if one.name == INTERCEPT else f"{unit} per unit of {one.name}"
         answers[one.name] = symmetric(
             errors.combined(row[None, :] @ inverse),
             float(row @ coefficients),

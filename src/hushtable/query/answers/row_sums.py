@@ -19,13 +19,14 @@ import numpy as np
 from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.errors import TooLarge
 from hushtable.numeric import NORMAL
+from hushtable.query.answers.functions import FunctionOfColumn
 from hushtable.query.where import Predicate, parse
 from hushtable.query.where.formula import Formula, Junction, evaluate, join
 from hushtable.query.where.predicate import independent_parts
 from hushtable.schema import Column, Date, Integer, Number, Schema, Time, Timestamp
 
-Scale = Integer | Number | Date | Timestamp | Time
-"""Numeric columns; dates and times count as numbers of seconds."""
+Scale = Integer | Number | Date | Timestamp | Time | FunctionOfColumn
+"""Numeric columns and functions of them; dates and times count as numbers of seconds."""
 
 
 MAX_TIED = 2_000_000  # limit of combinations of values of the columns that a condition links
@@ -41,7 +42,10 @@ class UnitRuler:
     @classmethod
     def of(cls, column: Scale) -> UnitRuler:
         """Return the scale of a column."""
-        low, high = numbers_of(column, np.array([0, column.n_values - 1])).tolist()
+        if isinstance(column, FunctionOfColumn):
+            low, high = float(np.nanmin(column.numbers)), float(np.nanmax(column.numbers))
+        else:
+            low, high = numbers_of(column, np.array([0, column.n_values - 1])).tolist()
         return cls((low + high) / 2, (high - low) / 2 or 1.0)
 
     def places(self, column: Scale) -> Floats:
@@ -49,7 +53,7 @@ class UnitRuler:
         places: Floats = np.zeros(column.size)
         values = numbers_of(column, np.arange(column.n_values))
         places[: column.n_values] = (values - self.middle) / self.half
-        return places
+        return np.nan_to_num(places, copy=False)
 
 
 def numbers_of(column: Scale, codes: Integers) -> Floats:
@@ -62,6 +66,8 @@ def numbers_of(column: Scale, codes: Integers) -> Floats:
     >>> (numbers_of(born, np.arange(3)) / 86_400).tolist()
     [0.0, 31.0, 59.0]
     """
+    if isinstance(column, FunctionOfColumn):
+        return np.asarray(column.numbers[codes])
     if isinstance(column, Date | Timestamp | Time):
         return column.second_of(codes).astype(np.float64)
     return np.asarray(float(column.exact_low) + float(column.exact_step) * codes)
@@ -81,12 +87,15 @@ class RowFunction:
         Columns of the factor over whole rows.
     over_rows : callable, optional
         Factor over whole rows: takes rows as codes and returns a number for each row.
+    smooth : frozenset of str
+        Columns whose factor is a number, nearly linear inside public bins, and not a condition.
     """
 
     factors: Mapping[str, Floats] = field(default_factory=dict)
     powers: Mapping[str, int] = field(default_factory=dict)
     tied: tuple[str, ...] = ()
     over_rows: Callable[[ColumnCodes], Floats] | None = None
+    smooth: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -110,13 +119,16 @@ class RowFunction:
         if one is not None and two is not None:
             over_rows = lambda codes: one(codes) * two(codes)  # noqa: E731
         tied = tuple(dict.fromkeys((*self.tied, *other.tied)))
-        return RowFunction(factors, powers, tied, over_rows)
+        rough = {n for one in (self, other) for n in one.factors if n not in one.smooth}
+        return RowFunction(
+            factors, powers, tied, over_rows, (self.smooth | other.smooth).difference(rough)
+        )
 
     def without(self, name: str) -> RowFunction:
         """Return the function without the factor of one column."""
         factors = {other: factor for other, factor in self.factors.items() if other != name}
         powers = {other: power for other, power in self.powers.items() if other != name}
-        return RowFunction(factors, powers, self.tied, self.over_rows)
+        return RowFunction(factors, powers, self.tied, self.over_rows, self.smooth)
 
     def values(self, codes: ColumnCodes) -> Floats:
         """Return the value for each row."""
@@ -169,12 +181,18 @@ ONE = RowFunction()
 def power(name: str, column: Scale, exponent: int) -> RowFunction:
     """Return a power of the scaled number; 0 for other codes, even for exponent 0."""
     factor = UnitRuler.of(column).places(column) ** exponent
+    if isinstance(column, FunctionOfColumn):
+        factor[np.isnan(column.numbers)] = 0.0
+        smooth = frozenset([name] if column.is_smooth else [])
+        return RowFunction({name: factor}, smooth=smooth)
     factor[column.n_values :] = 0.0
-    return RowFunction({name: factor}, {name: exponent})
+    return RowFunction({name: factor}, {name: exponent}, smooth=frozenset([name]))
 
 
-def present(name: str, column: Column) -> RowFunction:
+def present(name: str, column: Column | FunctionOfColumn) -> RowFunction:
     """Return the indicator of a value that is neither missing nor special."""
+    if isinstance(column, FunctionOfColumn):
+        return ONE if column.is_defined else power(name, column, 0)
     if column.size == column.n_values:
         return ONE
     if isinstance(column, Scale):
