@@ -25,12 +25,13 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
+from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import ledger as told
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import Budget
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.ledger.records import digest_of
+from hushtable.privacy.ledger.records import Decision, digest_of
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 
@@ -213,6 +214,31 @@ class TestReservations:
             ledger.release_reservation(number)
         assert [item.status for item in ledger.reservations()] == ["canceled"]
 
+    def test_a_reservation_of_rho_pays_for_several_charges_of_rho(self, path: Path) -> None:
+        """Their epsilons add up to more than was reserved, their rhos do not; the cap holds."""
+        ledger = Ledger.create(path, epsilon=2, delta="1e-5", unit=Unit(kind="row"),
+                               neighbors="add-remove")  # fmt: skip
+
+        def of_rho(epsilon: str) -> ApproxDP:
+            rho = concentrated_share(Fraction(epsilon), Fraction(1, 10**6))
+            return approx(epsilon, "1e-6").model_copy(update={"rho": rho})
+
+        whole = of_rho("3/2")
+        number = ledger.reserve([whole], purpose="a series")
+        part = of_rho("3/4")
+        n = int(whole.rho / part.rho)  # type: ignore[operator]
+        assert n > 2
+        for _ in range(n):
+            ledger.charge([part], purpose="a wave", reservation=number)
+        assert ledger.spent().epsilon > Fraction(3, 2)
+        with pytest.raises(BudgetExceeded, match=f"of reservation {number}"):
+            ledger.charge([part], purpose="one too many", reservation=number)
+        [held] = ledger.show()["reservations"]
+        assert held["left"]["epsilon"] == "0"
+        ledger.void(ledger.entries()[-1].id, "nobody saw it")
+        ledger.charge([part], purpose="again", reservation=number)
+        ledger.verify()
+
     def test_cannot_reserve_beyond_the_cap_or_for_the_uncounted(self, ledger: Ledger) -> None:
         ledger.reserve([pure("3/4")], purpose="most")
         with pytest.raises(BudgetExceeded):
@@ -297,6 +323,20 @@ class TestFile:
             os.umask(before)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert list(path.parent.iterdir()) == [path]
+
+    def test_a_review_changes_the_decision_and_stays_on_record(self, ledger: Ledger) -> None:
+        ledger.review(Decision(responsible="data board", review_by="2027-06-30"))
+        ledger.review(Decision(responsible="new head of registers", reason="handover"))
+        shown = ledger.show()
+        assert shown["decision"] == {
+            "responsible": "new head of registers", "reason": "handover", "review_by": "2027-06-30",
+        }  # fmt: skip
+        assert [one["responsible"] for one in shown["reviews"]] == [
+            "data board", "new head of registers",
+        ]  # fmt: skip
+        with pytest.raises(ParameterError, match="a review needs content"):
+            ledger.review(Decision())
+        assert ledger.spent() == Budget()
 
     def test_show_is_json_and_complete(self, ledger: Ledger) -> None:
         ledger.charge([approx("1/4", "1e-6")], purpose="a")

@@ -14,6 +14,7 @@ import pytest
 
 from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods.quilt.quilt import QuiltPlan
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.release.statement import digest_of
@@ -196,6 +197,25 @@ def test_a_changed_plan_or_schema_is_refused_with_what_to_do(series: Series) -> 
     public.write_text(public.read_text().replace("night", "night, other", 1))
     with pytest.raises(ParameterError, match="start a new series"):
         Series.open(series.folder).publish(wave(4))
+
+
+def test_a_series_draws_on_a_shared_ledger(tmp_path: Path) -> None:
+    """The ledger reserves the rho of the series, which its waves use; others cannot use it."""
+    book = Ledger.create(tmp_path / "office.ledger", epsilon=9, delta="2e-6", schema=schema())
+    made = Series.create(tmp_path / "s", schema(), plan(), ledger=book.path)
+    assert not (made.folder / "series.ledger").exists()
+    assert [one.purpose for one in book.reservations()] == ["series s"]
+    with pytest.raises(HushtableError):
+        Series.create(tmp_path / "t", schema(), plan(), ledger=book.path)
+    release = made.publish(wave(1))
+    [entry] = book.entries()
+    assert (entry.reservation, entry.purpose) == (book.reservations()[0].id, "001")
+    assert release.statement.ledger is not None
+    made = Series.open(made.folder)
+    made.check()
+    assert made.summary()["left"] == 4
+    made.publish(wave(2))
+    assert made.summary()["left"] == 3
 
 
 def test_a_declared_break_is_on_record_and_in_answers(series: Series) -> None:

@@ -36,7 +36,10 @@ dossier_group = typer.Typer(
 
 @dossier_group.command(WRITE)
 def write(  # noqa: PLR0917 - the options of a command
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.")],
+    releases: Annotated[
+        list[Path],
+        typer.Argument(metavar="RELEASE...", help="Folders of releases, or of a series."),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="New .html or .json file.")],
     ledger: Annotated[Path | None, typer.Option(help="Ledger that was charged.")] = None,
     evaluation: Annotated[
@@ -60,8 +63,18 @@ def write(  # noqa: PLR0917 - the options of a command
     from hushtable.files.writing import require_new  # noqa: PLC0415
 
     require_new(out, ".html", ".json")
+    folders: list[Path] = []
+    for folder in releases:
+        if not (folder / "series.yaml").is_file():
+            folders.append(folder)
+            continue
+        from hushtable.series import Series  # noqa: PLC0415 - only for a series
+
+        series = Series.open(folder)
+        folders += series.releases().values()
+        ledger = ledger or series.ledger.path
     dossier = make_dossier(
-        releases,
+        folders,
         ledger=ledger,
         evaluations=evaluation or (),
         audits=audit or (),

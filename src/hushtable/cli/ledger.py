@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -93,18 +93,46 @@ def show(
 
 
 @ledger_group.command("reserve")
-def reserve(
+def reserve(  # noqa: PLR0917 - the options of a command
     file: LedgerPath,
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to reserve.")],
     purpose: Annotated[str, typer.Option(help="Purpose, recorded in the ledger.")],
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to reserve.")] = "0",
+    composition: Annotated[
+        Literal["basic", "zcdp", "gaussian"],
+        typer.Option(help="What to reserve: gaussian for quilt and linked, zcdp for a series."),
+    ] = "basic",
     as_json: AsJson = False,
 ) -> None:
     """Reserve budget; `publish --reservation` charges it, `cancel` frees it."""
+    from hushtable.privacy.composition import concentrated_share  # noqa: PLC0415 - slow to import
+    from hushtable.privacy.gaussian_dp import gaussian_share  # noqa: PLC0415
+
     book = ht.Ledger.open(file)
     promise = _promise(epsilon, delta, unit=book.unit, neighbors=book.neighbors)
+    if composition != "basic":
+        if not isinstance(promise, ht.ApproxDP):
+            raise ParameterError(f"--composition {composition} needs a delta, such as 1e-6.")
+        name, share = {"zcdp": ("rho", concentrated_share), "gaussian": ("mu", gaussian_share)}[
+            composition
+        ]
+        cost = share(promise.epsilon, promise.delta)
+        promise = ht.ApproxDP.model_validate(dict(promise) | {name: cost})
     number = book.reserve([promise], purpose=purpose)
     tell(f"Reservation {number}.", as_json=as_json, reservation=number)
+
+
+@ledger_group.command("review")
+def review(
+    file: LedgerPath,
+    responsible: Responsible = "",
+    reason: Reason = "",
+    review_by: ReviewBy = "",
+    as_json: AsJson = False,
+) -> None:
+    """Record a review or a change of the responsible person; what is not given stays."""
+    ht.Ledger.open(file).review(stated_decision(responsible, reason, review_by) or ht.Decision())
+    tell("Recorded the review.", as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("cancel")
@@ -194,6 +222,9 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
         f"releases together: epsilon {epsilon}, delta {delta}."
     )
     _show_decision("The cap", content["decision"])
+    for one in content["reviews"]:
+        said = "; ".join(_one_line(text) for name, text in one.items() if name != "time")
+        console.print(f"Reviewed {_time(one['time'])} UTC: {said}.")
     for about in content["tables"]:
         since = f", since entry {about['record']}" if about["record"] else ""
         reason = f": {_one_line(about['reason'])}" if about["reason"] else ""

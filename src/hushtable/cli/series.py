@@ -81,6 +81,14 @@ def init(  # noqa: PLR0917 - the options of a command
         ),
     ] = False,
     rows: RowsToExpect = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger of the same people that pays; default: a new one."),
+    ] = None,
+    same_people: Annotated[
+        str | None,
+        typer.Option(metavar="REASON", help="Why this ledger is about the same people; recorded."),
+    ] = None,
     responsible: Responsible = "",
     reason: Reason = "",
     review_by: ReviewBy = "",
@@ -100,7 +108,12 @@ def init(  # noqa: PLR0917 - the options of a command
         panel=panel,
     )
     series = ht.Series.create(
-        folder, public, plan, decision=stated_decision(responsible, reason, review_by)
+        folder,
+        public,
+        plan,
+        decision=stated_decision(responsible, reason, review_by),
+        ledger=ledger,
+        same_people=same_people,
     )
     n_rows = rows or _TYPICAL_ROWS
     expected = plan.forecast(public, n_rows)

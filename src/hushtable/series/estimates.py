@@ -204,8 +204,8 @@ class SeriesAnswers:
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:
-        """Estimators that use each wave's own noisy tables only."""
-        return [_alone(wave) for wave in self.waves.waves]
+        """Estimators of all waves."""
+        return [_estimator(wave) for wave in self.waves.waves]
 
     def _place(self, wave: int) -> int:
         if wave not in self.numbers:
@@ -215,19 +215,9 @@ class SeriesAnswers:
         return self.numbers.index(wave)
 
 
-def _alone(wave: Wave) -> QuiltEstimator:
-    """Return the estimator of a release without its projected tables."""
+def _estimator(wave: Wave) -> QuiltEstimator:
     release = wave.release
-    settings = wave.settings
     tables = {name: release.table(name) for name in release.statement.tables}
-    fresh = [table for table in settings["tables"] if "earlier" not in table]
-    kept = np.repeat(
-        ["earlier" not in table for table in settings["tables"]],
-        [math.prod(table["shape"]) for table in settings["tables"]],
-    )
-    tables["measured"] = tables["measured"].filter(kept)
-    found = estimator_for(
-        {**settings, "tables": fresh}, release.schema, release.statement.parameters, tables
-    )
+    found = estimator_for(wave.settings, release.schema, release.statement.parameters, tables)
     assert isinstance(found, QuiltEstimator)  # noqa: S101 - all waves are quilts
     return found

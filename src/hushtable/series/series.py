@@ -4,6 +4,8 @@ The folder
 ----------
 - ``series.yaml``: the plan; ``schema.yaml``: the public schema of every wave.
 - ``series.ledger``: recorded costs; for the custodian only.
+- ``shared-ledger.yaml`` instead, if the series draws on a ledger of the same people: its path and
+  the number of the reservation; for the custodian only.
 - ``breaks.yaml``: declared breaks, if there are any.
 - ``waves/001``, ``waves/002`` ...: the releases; ``waves/002-correction-1``: a correction of the
   second wave. Analysts get everything except the ledger.
@@ -35,6 +37,7 @@ from hushtable.files.rows import export_rows
 from hushtable.files.writing import Scratch, sync, write_failures_as
 from hushtable.files.yaml_text import read_yaml, write_yaml
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
+from hushtable.privacy.guarantee import ApproxDP
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import Decision, Entry
 from hushtable.privacy.noise.noise import Noise
@@ -121,6 +124,7 @@ def problems_of(
     return found
 
 
+SHARED = "shared-ledger.yaml"
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
 BREAKS = "breaks.yaml"
 
@@ -158,6 +162,8 @@ class Series:
         plan: SeriesPlan,
         *,
         decision: Decision | None = None,
+        ledger: str | Path | None = None,
+        same_people: str | None = None,
     ) -> Series:
         """Start a series: plan its whole budget, before any data is read.
 
@@ -171,6 +177,11 @@ class Series:
             The promise, and how its budget is divided over waves.
         decision : Decision, optional
             Person responsible for the promise, justification, and date of review.
+        ledger : path, optional
+            Ledger of the same people, in which the budget of the series is reserved. By default,
+            the series gets its own.
+        same_people : str, optional
+            Why the tables of the ledger are about the same people, if it is bound to others.
 
         Returns
         -------
@@ -197,13 +208,17 @@ class Series:
             (part / WAVES).mkdir(parents=True)
             (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8", newline="")
             (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8", newline="")
-            Ledger.create(
-                part / LEDGER,
-                epsilon=plan.epsilon,
-                delta=plan.delta,
-                schema=schema,
-                decision=decision,
-            )
+            if ledger is None:
+                Ledger.create(
+                    part / LEDGER,
+                    epsilon=plan.epsilon,
+                    delta=plan.delta,
+                    schema=schema,
+                    decision=decision,
+                )
+            else:
+                shared = _reserved(Ledger.open(ledger), folder.name, schema, plan, same_people)
+                (part / SHARED).write_text(write_yaml(shared), encoding="utf-8", newline="")
             for path in (*part.rglob("*"), part):
                 sync(path)
             part.rename(folder)
@@ -223,6 +238,8 @@ class Series:
     @property
     def ledger(self) -> Ledger:
         """The ledger, for the custodian."""
+        if self._shared:
+            return Ledger.open(self._shared["ledger"])
         if not (self.folder / LEDGER).is_file():
             raise Refused(
                 f"{str(self.folder)!r} has no {LEDGER}, so nothing can be published: this is an "
@@ -230,6 +247,21 @@ class Series:
                 "contain the earlier costs."
             )
         return Ledger.open(self.folder / LEDGER)
+
+    @cached_property
+    def _shared(self) -> dict[str, Any]:
+        """The shared ledger, the reservation in it, and why it is about the same people."""
+        path = self.folder / SHARED
+        found: dict[str, Any] = {}
+        if path.is_file():
+            found = read_yaml(path.read_text(encoding="utf-8"))
+        return found
+
+    def _charges(self, book: Ledger | None = None) -> list[Entry]:
+        """Return the charges of this series that are not void."""
+        entries = (book or self.ledger).entries()
+        number = self._shared.get("reservation")
+        return [e for e in entries if e.status != "void" and e.reservation == number]
 
     # --- releases ---------------------------------------------------------------------------------
 
@@ -342,7 +374,7 @@ class Series:
             The new plan.
         """
         with self._turn():
-            self.plan = self.plan.extended(waves, charged=len(_standing(self.ledger)))
+            self.plan = self.plan.extended(waves, charged=len(self._charges()))
             _write_again(self.folder / PLAN, self.plan.to_yaml())
         return self.plan
 
@@ -383,7 +415,8 @@ class Series:
                 }
             )
         # Analysts have no ledger.
-        charged = _standing(self.ledger) if (self.folder / LEDGER).is_file() else None
+        has_ledger = bool(self._shared) or (self.folder / LEDGER).is_file()
+        charged = self._charges() if has_ledger else None
         left = None
         if self.plan.planned is not None and charged is not None:
             left = self._n_left(charged)
@@ -412,7 +445,9 @@ class Series:
 
     def _cap_rho(self) -> Fraction:
         """Return the rho of the ledger's cap; refuse a plan that was changed."""
-        cap = self.ledger.cap
+        book, number = self.ledger, self._shared.get("reservation")
+        held = {one.id: one.amount for one in book.reservations()}
+        cap = book.cap if number is None else held[number]
         if (cap.epsilon, cap.delta) != (self.plan.epsilon, self.plan.delta):
             raise Refused(
                 f"{PLAN} was changed: it says epsilon {self.plan.epsilon} and delta "
@@ -430,7 +465,7 @@ class Series:
         releases = {path.name: Release.load(path) for path in self.releases().values()}
         found = problems_of(
             releases,
-            _standing(book or self.ledger),
+            self._charges(book),
             rows_per_unit=self.schema.unit.max_rows or 1,
             digests={name: digest_of(release.statement) for name, release in releases.items()},
         )
@@ -517,6 +552,8 @@ class Series:
                 anyway=anyway,
                 progress=progress,
                 ledger=book,
+                reservation=self._shared.get("reservation"),
+                same_people=self._shared.get("same_people"),
                 purpose=name if correct is None else f"{name}: {correct}",
             )
 
@@ -537,7 +574,10 @@ class Series:
         }  # fmt: skip
 
     def _require_same_schema(self, book: Ledger) -> None:
-        if self.schema.digest not in {table.digest for table in book.tables()}:
+        known = {entry.table for entry in self._charges(book)}
+        if not known and not self._shared:
+            known = {table.digest for table in book.tables()}
+        if known and self.schema.digest not in known:
             raise ParameterError(
                 f"{SCHEMA} was changed after the series was created. All waves count the same "
                 "columns and values, so restore it. For new columns or categories, start a new "
@@ -605,7 +645,7 @@ class Series:
 
     def _settle(self, ledger: Ledger, name: str, out: Path, unseen: str | None) -> None:
         """Resolve an earlier run of the same release that was killed after it was charged."""
-        entry = next((e for e in _standing(ledger) if _is_for(e, name)), None)
+        entry = next((e for e in self._charges(ledger) if _is_for(e, name)), None)
         if entry is None:
             if unseen is not None:
                 raise ParameterError(f"unseen is given, but nothing was charged for {name}.")
@@ -629,7 +669,7 @@ class Series:
 
     def _method(self, book: Ledger, number: int) -> Quilt:
         """Return the method of the next release, with its budget and the other waves as prior."""
-        place = len(_standing(book)) + 1
+        place = len(self._charges(book)) + 1
         method = self.plan.method(place)
         others = {n: path for n, path in self.published().items() if n != number}
         if not others:
@@ -851,9 +891,18 @@ def _write_again(path: Path, text: str) -> None:
         sync(path.parent)
 
 
-def _standing(book: Ledger) -> list[Entry]:
-    """Return the charges that are not void."""
-    return [entry for entry in book.entries() if entry.status != "void"]
+def _reserved(
+    book: Ledger, name: str, schema: Schema, plan: SeriesPlan, same_people: str | None
+) -> dict[str, Any]:
+    """Reserve the budget of a series in a ledger of the same people."""
+    promise = ApproxDP(
+        epsilon=plan.epsilon, delta=plan.delta, rho=plan.rho, unit=schema.unit,
+        neighbors="add-remove",
+    )  # fmt: skip
+    book.require([promise], schema=schema, same_people=same_people)
+    number = book.reserve([promise], purpose=f"series {name}")
+    told = {"ledger": str(book.path.resolve()), "reservation": number}
+    return told if same_people is None else {**told, "same_people": same_people}
 
 
 def _is_for(entry: Entry, name: str) -> bool:

@@ -239,12 +239,13 @@ class QuiltEstimator(Estimator):
         return replace(answer, high=min(answer.high, max(most, answer.value)))
 
     def answer_from_tables(self, predicate: Predicate) -> SumEstimates | None:
-        """Answer from the noisy tables alone, not clipped at 0; None if they do not suffice.
+        """Answer from the tables of this run, not clipped at 0; None if they do not suffice.
 
         The second sum is the number of rows.
         """
         columns, truth = self._decided(predicate)
-        return None if truth is None else self.table_sums.decided(columns, truth, with_total=True)
+        own = self._sources[0]
+        return None if truth is None else own.decided(columns, truth, with_total=True)
 
     def _decided(self, predicate: Predicate) -> tuple[Group, NDArray[np.bool_] | None]:
         """Return the columns that the condition depends on, and its truth for each combination.

@@ -511,6 +511,21 @@ class Ledger:
         """
         self._write("void", entry=number("entry", entry), reason=text("reason", reason))
 
+    def review(self, decision: Decision) -> None:
+        """Record a review of the cap: what was decided, who is responsible now, the next review.
+
+        Parameters
+        ----------
+        decision : Decision
+            What changes; parts that are not given stay.
+        """
+        if not decision.is_stated:
+            raise ParameterError(
+                "a review needs content; state who is responsible, what was decided or the date of "
+                "the next review."
+            )
+        self._write("review", **decided(decision))
+
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first, void ones included."""
         return tuple(self._read().entries.values())

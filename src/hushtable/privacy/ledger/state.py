@@ -111,7 +111,8 @@ class LedgerState:
     unit_text: str = ""  # the unit as written in records
     neighbors: Neighbors = "add-remove"
     created: str = ""
-    decision: Decision = UNSTATED  # on the cap
+    decision: Decision = UNSTATED  # on the cap; a review changes it
+    reviews: list[dict[str, str]] = field(default_factory=list)  # when, and what was decided
     digests: list[str] = field(default_factory=list)
     entries: dict[int, Entry] = field(default_factory=dict)  # all charges, by number
     reservations: dict[int, Reservation] = field(default_factory=dict)
@@ -263,10 +264,13 @@ class LedgerState:
     ) -> list[str]:
         """Return the reasons why an account does not admit an amount that `spent` includes."""
         if reservation is not None:
-            held = self.left[self.open_reservation(reservation).id].basic
-            if not held.covers(asked.basic):
+            held = self.left[self.open_reservation(reservation).id]
+            used = zip(held.amounts, asked.amounts, account.limits, strict=True)
+            if not any(
+                left.covers(wanted) for left, wanted, limit in used if any(vars(limit).values())
+            ):
                 source = f" of reservation {reservation}"
-                return self._too_much(asked.basic, held, self.allowed, source)
+                return self._too_much(asked.basic, held.basic, self.allowed, source)
         after = self._after(asked, reservation, spent)
         if account.allows(after):
             return []
@@ -371,6 +375,10 @@ class LedgerState:
                 self._end(record["entry"], status="released", note=note, released=when)
             case "void":
                 self._void(record)
+            case "review":
+                stated = _decision(record)
+                self.reviews.append({"time": record["time"], **stated.to_dict()})
+                self.decision = Decision(**self.decision.to_dict() | stated.to_dict())
             case kind:
                 raise LedgerError(f"its kind {kind!r} is unknown.")
         self.digests.append(digest)
@@ -510,11 +518,14 @@ def _lookup(records: Mapping[int, Record], number: int, what: str) -> Record:
 
 
 def _drawn(held: Loss, amount: Loss) -> Loss:
-    """Return what a reservation holds after a charge, clipped at 0 except for epsilon and delta.
+    """Return what a reservation holds after a charge, clipped at 0.
 
-    A charge may have more rho or mu than was reserved with its epsilon. The excess counts as spent.
+    A charge needs to be covered in one composition only. What exceeds the reservation in others
+    counts as spent.
     """
     rest = held - amount
-    return replace(
-        rest, concentrated=rest.concentrated.or_nothing, gaussian=rest.gaussian.or_nothing
+    return Loss(
+        basic=rest.basic.or_nothing,
+        concentrated=rest.concentrated.or_nothing,
+        gaussian=rest.gaussian.or_nothing,
     )

@@ -128,6 +128,7 @@ def summary(state: LedgerState) -> dict[str, Any]:
         "name": state.name,
         "created": state.created,
         "decision": state.decision.to_dict(),
+        "reviews": state.reviews,
         "unit": state.unit.model_dump(mode="json", exclude_none=True),
         "neighbors": state.neighbors,
         "tables": [table.to_dict() for table in state.tables.values()],
