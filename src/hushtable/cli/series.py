@@ -82,8 +82,7 @@ def init(  # noqa: PLR0917 - the options of a command
     ] = False,
     rows: RowsToExpect = None,
     ledger: Annotated[
-        Path | None,
-        typer.Option(help="Ledger of the same people that pays; default: a new one."),
+        Path | None, typer.Option(help="Ledger of the same people that pays; default: a new one.")
     ] = None,
     same_people: Annotated[
         str | None,
@@ -288,11 +287,7 @@ def count(
 
 @series_group.command("change")
 def change(
-    folder: Folder,
-    where: Where,
-    since: Since = None,
-    until: Until = None,
-    as_json: AsJson = False,
+    folder: Folder, where: Where, since: Since = None, until: Until = None, as_json: AsJson = False
 ) -> None:
     """Estimate the change of a count between two waves."""
     found = ht.Series.open(folder).change(where, since=since, until=until)

@@ -224,11 +224,7 @@ def gains_at(
 
 
 def _walked(
-    measured: Sequence[WaveCounts],
-    wave: int,
-    step: Floats,
-    passing: Floats | float,
-    breaks: Breaks,
+    measured: Sequence[WaveCounts], wave: int, step: Floats, passing: Floats | float, breaks: Breaks
 ) -> CountEstimate:
     """Filter measurements in the order given, and predict a wave."""
     at, state = measured[0].wave, measured[0].state_of_walk(passing)

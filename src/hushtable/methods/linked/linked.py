@@ -306,7 +306,7 @@ class LinkedPlan(Plan[SealedTables]):
         root = self.linked.root
         notes = [
             f"`{root}` and its child tables contain synthetic rows; no row describes a real "
-            "person. Keys are made-up numbers; each foreign key refers to an existing row.",
+            "person. Keys are made-up numbers; each foreign key refers to an existing row."
         ]
         for name, table in self.linked.tables.items():
             if table.parent is None:
