@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hushtable.drafting.profile import Profile, as_number, day_formats, days_of
+from hushtable.drafting.profile import Profile
+from hushtable.engine.reference_encoder import ReferenceColumn
+from hushtable.engine.sources.spelling import is_rewritten, rewrite
 from hushtable.files.yaml_text import read_packaged
+from hushtable.schema import Schema
 from hushtable.schema.column import RECOGNIZED
+from hushtable.schema.file_format import FileFormat
 
 _FIT = 0.99  # minimum share of the rows that fit a domain
 _PART = 0.5  # minimum share of a list that occurs, if the name does not match
@@ -64,76 +69,48 @@ def words_of(name: str) -> str:
 
 
 def recognize(
-    profile: Profile, content: Mapping[str, Any], order: str
+    profile: Profile, content: Mapping[str, Any], layout: FileFormat
 ) -> tuple[dict[str, Any], str] | None:
     """Return the public domain of a column and what it is, or None.
 
-    `content` is what the data alone suggests, and `order` that of the parts of dates. Special
-    values are not compared with the domain.
+    `content` is what the data alone suggests. Its special values are not compared with the domain.
     """
     name, special = words_of(profile.name), content.get("special", {})
-    read = _readings(profile, [*special, *special.values()], order)
+    apart = set(map(str, [*special, *special.values()]))
+    kept = [at for at, value in enumerate(profile.values) if str(value) not in apart]
+    values, rows = [profile.values[at] for at in kept], profile.counts[kept]
     for entry in entries():
-        pattern = entry.get("name")
-        if pattern is not None and not re.fullmatch(pattern, name):
+        if "name" in entry and not re.fullmatch(entry["name"], name):
             continue
         for domain in entry["domains"]:
-            values = read(domain["type"])
-            if values is not None and _fits(values, domain, entry):
-                kept = {"special": dict(special)} if special and "low" in domain else {}
+            if _fits(values, rows, domain, entry, layout):
+                known = {"special": dict(special)} if special and "low" in domain else {}
                 said = f"{RECOGNIZED} as {entry['is']}; public source: {entry['source']}."
-                return {**domain, **kept, "missing": "category"}, said
+                return {**domain, **known, "missing": "category"}, said
     return None
 
 
-Values = tuple[Sequence[Any], Any]  # values of a column, and rows of each
-
-
-def _readings(
-    profile: Profile, special: Sequence[Any], order: str
-) -> Callable[[str], Values | None]:
-    """Return a function that reads the values as a type; None if they are of another."""
-    apart = set(map(str, special))
-    kept = [place for place, value in enumerate(profile.values) if str(value) not in apart]
-    values, rows = [profile.values[place] for place in kept], profile.counts[kept]
-
-    @cache
-    def read(kind: str) -> Values | None:
-        if not values:
-            return None
-        if kind == "date":
-            texts = [str(value).removesuffix(" 00:00:00") for value in values]
-            known = [one for one in day_formats(texts) if one in ("iso", order)]
-            return ([str(day) for day in days_of(texts, known[0])], rows) if known else None
-        if kind == "categorical":
-            numbers = [as_number(v) if not isinstance(v, str) else None for v in values]
-            texts = [str(v if n is None or n.whole is None else n.whole)
-                     for v, n in zip(values, numbers, strict=True)]  # fmt: skip
-            return texts, rows
-        found = [as_number(value) for value in values]
-        if any(number is None for number in found):
-            return None
-        return [number.real for number in found if number is not None], rows
-
-    return read
-
-
-def _fits(values: Values, domain: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    found, rows = values
+def _fits(
+    values: Sequence[Any],
+    rows: NDArray[np.int64],
+    domain: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    layout: FileFormat,
+) -> bool:
+    """Return whether nearly all rows are in a domain, as the engine encodes them."""
+    n_values = len(domain.get("values", (0, 1)))
+    if not values or ("name" not in entry and len(values) > n_values):
+        return False
+    strict = {**domain, "missing": "forbid", "outside": "refuse"}
+    column: Any = Schema.from_dict({"name": "t", "columns": {"x": strict}}).columns["x"]
+    code = ReferenceColumn(column, ()).code
+    dated = domain["type"] == "date" and is_rewritten(column, layout)
+    codes = np.array([code(rewrite(v, column, layout) if dated else v) for v in values])
+    inside = codes >= 0
+    if not inside.any() or float(rows[inside].sum()) < _FIT * float(rows.sum()):
+        return False
+    if "name" not in entry:
+        return bool(inside.all()) and len(values) >= max(2, _PART * n_values)
     if "values" in domain:
-        listed = set(domain["values"])
-        inside = np.array([value in listed for value in found], np.bool_)
-        fewest = 2 if "name" in entry else max(2, _PART * len(listed))
-        enough = len(listed.intersection(found)) >= fewest and (inside.all() or "name" in entry)
-    elif domain["type"] == "date":
-        inside = np.array([domain["low"] <= day <= domain["high"] for day in found], np.bool_)
-        enough = True
-    else:
-        numbers = np.array(found, np.float64)
-        inside = (numbers >= domain["low"]) & (numbers <= domain["high"])
-        if domain["type"] == "integer":
-            inside &= numbers == np.floor(numbers)
-        enough = bool(numbers.max() >= entry.get("reach", domain["low"]))
-        if "name" not in entry:  # a binary indicator
-            enough = bool(inside.all()) and len(set(found)) == domain["high"] - domain["low"] + 1
-    return enough and float(rows[inside].sum()) >= _FIT * float(rows.sum())
+        return int(inside.sum()) >= 2
+    return "reach" not in entry or bool(column.value(codes.max()) >= entry["reach"])

@@ -239,7 +239,7 @@ def propose(profile: Profile, layout: FileFormat = AS_FOUND) -> Proposal:
     else:
         plain = _plain(profile, layout)
         found = _number(plain) or propose_calendar(profile, layout.dates) or _listed(profile)
-        if (known := recognize(plain, found.content, layout.dates)) is not None:
+        if (known := recognize(plain, found.content, layout)) is not None:
             content, said = known
             return Proposal(
                 content, [said, *found.remarks[: "special" in content]], recognized=True
