@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from hushtable.cli.app import app
@@ -32,3 +33,21 @@ def test_start_leads_from_a_table_to_a_charged_release(tmp_path: Path) -> None:
     assert (entry.status, float(entry.cost.epsilon)) == ("released", 2.0)
     assert release.statement.ledger is not None
     assert "no ledger recorded this release" not in done.output
+
+
+def test_plan_shows_the_price_of_rows_per_person(tmp_path: Path) -> None:
+    """Laplace noise is proportional to the rows of a person."""
+    (tmp_path / "s.yaml").write_text(
+        "name: t\nunit: {kind: person, column: p, max_rows: 4}\ncolumns:\n"
+        "  p: {role: identifier}\n  sex: {type: categorical, values: [F, M]}\n"
+    )
+    words = ["plan", "noisy-counts", str(tmp_path / "s.yaml"), "--epsilon", "1"]
+    done = CliRunner().invoke(
+        app, [*words, "--mechanism", "pure", "--rows", "9000", "--no-simulate"]
+    )
+    (line,) = [one for one in done.output.splitlines() if "Error against max_rows" in one]
+    errors = [
+        float(part.split(": ")[1].split()[0]) for part in line.partition("): ")[2].split(", ")
+    ]
+    assert len(errors) == 6
+    assert errors[3] == pytest.approx(4 * errors[0], rel=0.1)

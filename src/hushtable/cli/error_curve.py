@@ -76,6 +76,33 @@ def curve_or_reason(
         return str(refusal)
 
 
+_LIMITS = (1, 2, 3, 5, 10)
+
+
+def by_max_rows(method: Method, schema: Schema, *, rows: int | None) -> dict[int, float]:
+    """Return the 95% error of a count against the rows per person; empty if the unit is a row."""
+    if schema.unit.max_rows is None:
+        return {}
+    found = {}
+    for limit in sorted({*_LIMITS, schema.unit.max_rows}):
+        limited = schema.unit.model_copy(update={"max_rows": limit})
+        public = schema.model_copy(update={"unit": limited})
+        try:
+            found[limit] = method.count_error(public, rows=rows, share=SHARE).half_width
+        except HushtableError:
+            return {}
+    return found
+
+
+def show_max_rows(console: Console, errors: dict[int, float]) -> None:
+    """Print the error against the maximum rows per person."""
+    if errors:
+        listed = ", ".join(f"{limit}: {brief(error)} rows" for limit, error in errors.items())
+        said = ("Error against max_rows", "bold"), f" (the same count): {listed}"
+        console.print(Text.assemble(*said), soft_wrap=True)
+        console.print("  Rows of a person beyond max_rows are not used.")
+
+
 def plan_to_dict(curve: ErrorCurve | str, answer: SolvedEpsilon | None) -> dict[str, Any]:
     """Return curve and solution as plain data."""
     return {

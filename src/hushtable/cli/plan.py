@@ -120,6 +120,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         show_plan(made, forecast, uninformative)
         _show_simulated(simulated)
         error_curve.show_plan(console, curve, answer)
+        error_curve.show_max_rows(console, error_curve.by_max_rows(method, public, rows=known))
         if found is not None:
             _show_dry_run(found)
         if plot is not None:
