@@ -24,7 +24,7 @@ Each has ``problems``, a tuple of sentences; ``str()`` joins them, one per line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 
@@ -121,6 +121,24 @@ class OwnNote(str):
     """Note written by hushtable that quotes no private value."""
 
     __slots__ = ()
+
+
+def unpublished(
+    names: Iterable[str], published: Collection[str], what: str = "column"
+) -> list[str]:
+    """Return a problem for each name that is not among the published columns.
+
+    Examples
+    --------
+    >>> unpublished(["age", "agee"], ["age", "sex"])
+    ["column 'agee' is not a published column; published columns are age, sex."]
+    """
+    listed = ", ".join(published)
+    return [
+        f"{what} {name!r} is not a published column; published columns are {listed}."
+        for name in dict.fromkeys(names)
+        if name not in published
+    ]
 
 
 def shown(value: Any) -> str:

@@ -499,7 +499,7 @@ def test_noise_of_executors_has_the_right_distribution(
     assert len(published) == release.table().num_rows == file.rows  # no tuple twice
     for count, cells in sizes.items():
         found = collections.Counter(published.get((c, "a"), 0) for c in cells)
-        mass = method.mass(count)
+        mass = method.of_one_row.mass(count)
         assert set(found) <= set(mass)
         observed, expected = [0.0], [0.0]
         for outcome, chance in mass.items():

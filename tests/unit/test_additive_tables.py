@@ -151,7 +151,7 @@ def test_json_stat_and_sdmx_have_the_same_counts(found: AdditiveTables, tmp_path
 
 
 def test_unknown_columns_and_too_large_tables_are_refused(release: Release) -> None:
-    with pytest.raises(ParameterError, match="'income' is not published"):
+    with pytest.raises(ParameterError, match="'income' is not a published column"):
         release.tables(["income"])
     with pytest.raises(ParameterError, match="each column once"):
         release.tables(["age", "age"])

@@ -204,7 +204,7 @@ def test_a_description_has_the_answers_of_single_questions(release: Release) -> 
     assert "0 to 99" in str(described)
     assert "<table>" in described._repr_html_()
     assert set(described.to_pandas()["column"]) == set(release.columns)
-    with pytest.raises(ParameterError, match="'agee' is not published"):
+    with pytest.raises(ParameterError, match="'agee' is not a published column"):
         release.describe("agee", "sex")
 
 
@@ -370,7 +370,7 @@ def test_all_problems_of_a_question_are_reported_at_once(release: Release) -> No
     told = caught.value.problems
     assert len(told) == 4
     assert "'sex' is categorical" in told[0]
-    assert "'nosuch' is not published" in told[1]
+    assert "'nosuch' is not a published column" in told[1]
     assert "scope" in told[2]
     assert "no row can satisfy" in told[3]
 
@@ -382,7 +382,7 @@ def test_all_problems_of_quantiles_and_formulas_are_reported_at_once(release: Re
     assert len(caught.value.problems) == 4
     assert "column 'sex' is categorical" in told
     assert "cross table" in told  # what to ask instead
-    assert "column 'nosuch' is not published; published columns are age, " in told
+    assert "column 'nosuch' is not a published column; published columns are age, " in told
     assert "no row can satisfy" in told
     assert "the quantile is 2; it must be from 0 to 1." in told
     with pytest.raises(ParameterError) as caught:
@@ -391,7 +391,7 @@ def test_all_problems_of_quantiles_and_formulas_are_reported_at_once(release: Re
     assert len(caught.value.problems) == 4
     assert "'exp(age)' is not a valid term" in told
     assert "create such a column before publishing" in told
-    assert "column 'nosuch' is not published" in told
+    assert "column 'nosuch' is not a published column" in told
     assert "write C(sex) to enter its values" in told
     assert "no row can satisfy" in told
 
@@ -410,7 +410,7 @@ def test_a_quantile_is_between_0_and_1(release: Release, probability: object) ->
         ("sex ~ age", "outcome of a linear regression must be a number"),
         ("age ~ age", "twice"),
         ("age", "has no regressors"),
-        ("age ~ nosuch + C(sex)*2", "is not published"),
+        ("age ~ nosuch + C(sex)*2", "is not a published column"),
     ],
 )
 def test_formulas_that_cannot_be(release: Release, formula: str, said: str) -> None:

@@ -79,7 +79,7 @@ class TestParameters:
         for method, problem in (
             (Columns(**BASIC, columns=[["age", "salary"]]), "'salary' are not published"),
             (Columns(**BASIC, clusters=[9]), "only 5 attributes"),
-            (Columns(**LONG, columns=[["m0"]]), "item is 'movie', which is not published"),
+            (Columns(**LONG, columns=[["m0"]]), "item 'movie' is not a published column"),
             (Columns(**BASIC, columns=[["m0"]], item="sex", value="age"), "the unit is row"),
         ):
             with pytest.raises(ParameterError, match=problem):
@@ -172,7 +172,7 @@ class TestPlan:
     def test_tight_publishes_every_tuple_at_least_as_often_as_paper(self, delta: str) -> None:
         for epsilon in ("ln(5)", "1/4"):
             tight, paper = (
-                NoisyCounts(epsilon=epsilon, delta=delta, k=10, mechanism=kind)
+                NoisyCounts(epsilon=epsilon, delta=delta, k=10, mechanism=kind).of_one_row
                 for kind in ("tight", "paper")
             )
             for count in (1, *range(10, 260, 5)):

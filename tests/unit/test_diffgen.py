@@ -103,7 +103,7 @@ def test_text_from_the_command_line_is_understood() -> None:
 @pytest.mark.parametrize(
     ("columns", "target", "said"),
     [
-        ({"age": AGE}, "weight", "target is 'weight', which is not published"),
+        ({"age": AGE}, "weight", "target 'weight' is not a published column"),
         ({"age": AGE}, "age", "target 'age' is numeric; only a categorical column"),
         ({"age": AGE, "one": {"type": "categorical", "values": ["x"]}}, "one", "only one value"),
         ({}, "class", "target 'class' is the only column"),

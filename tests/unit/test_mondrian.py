@@ -86,7 +86,7 @@ def test_what_is_refused() -> None:
         Mondrian(k=1)
     with pytest.raises(ParameterError, match="relaxed is 'no'"):
         Mondrian(k=5, relaxed="no")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="target is 'z'"):
+    with pytest.raises(ParameterError, match="target 'z'"):
         Mondrian(k=5, target="z").guarantee(SQUARE)
     plain = Schema.from_dict({"name": "t", "columns": {"x": {"type": "integer", "low": 0,
                                                             "high": 1}}})  # fmt: skip

@@ -81,7 +81,7 @@ def test_the_promise_is_pure_without_delta() -> None:
 
 
 def test_unknown_target_and_nodes_are_refused() -> None:
-    with pytest.raises(ParameterError, match="target is 'income'"):
+    with pytest.raises(ParameterError, match="target 'income'"):
         Quilt(epsilon=1, target="income").guarantee(sample_schema())
     nodes = make_schema(
         {"a": {"type": "integer", "low": 0, "high": 1}},

@@ -42,7 +42,7 @@ from hushtable.engine.cells import (
     publish_here,
 )
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKind, RuleBreak
-from hushtable.errors import DataError, ParameterError, TooLarge, shown
+from hushtable.errors import DataError, ParameterError, TooLarge, shown, unpublished
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.recoding import recoded_domain
@@ -61,11 +61,7 @@ N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
     """Raise an error if a column is not published or is repeated, or if none is given."""
     named = [*columns] if by is None else [*columns, by]
-    problems = [
-        f"column {name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
-        for name in dict.fromkeys(named)
-        if name not in schema.attributes
-    ]
+    problems = unpublished(named, schema.attributes)
     problems += [
         f"column {name!r} is given more than once; give each column once."
         for name in dict.fromkeys(columns)

@@ -17,7 +17,7 @@ import numpy as np
 from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import Data
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, unpublished
 from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.inputs import AlignedTables, CodedRows, align_tables, read_rows
 from hushtable.evaluation.risk.attacks import (
@@ -321,11 +321,8 @@ def _risk(
 
 
 def _target(target: str | None, schema: Schema) -> str | None:
-    if target is not None and target not in schema.attributes:
-        raise ParameterError(
-            f"target {target!r} is not a published column; the published columns are "
-            f"{', '.join(schema.attributes)}."
-        )
+    if target is not None:
+        ParameterError.raise_if_any(unpublished([target], schema.attributes, "target"))
     return target or schema.target
 
 

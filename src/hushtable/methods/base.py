@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from hushtable.errors import Refused
+from hushtable.errors import Refused, unpublished
 from hushtable.files.html import html_list, html_table
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee, PureDP
@@ -141,9 +141,8 @@ def schema_problems(
             f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
             "for graphs."
         )
-    if target is not None and target not in schema.attributes:
-        known = ", ".join(schema.attributes)
-        problems.append(f"target is {target!r}; it must be a published column: {known}.")
+    if target is not None:
+        problems += unpublished([target], schema.attributes, "target")
     return problems
 
 

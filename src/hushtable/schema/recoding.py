@@ -11,7 +11,7 @@ import numpy as np
 
 from hushtable.arrays import Integers
 from hushtable.domain import Domain
-from hushtable.errors import ParameterError, TaxonomyError
+from hushtable.errors import ParameterError, TaxonomyError, unpublished
 from hushtable.schema import CalendarColumn, Categorical, Column, GridColumn, Schema, Value
 from hushtable.schema.numeric import starts_of
 
@@ -235,16 +235,12 @@ def recodings(
 
     A column without a rule is counted in its public bins if the schema declares any.
     """
-    problems = list(found)
+    problems = [*found, *unpublished(rules, schema.attributes)]
     done: dict[str, Recoding] = {
         name: bins for name, column in schema.attributes.items() if (bins := bins_of(column))
     }
     for name, rule in rules.items():
         if name not in schema.attributes:
-            problems.append(
-                f"column {name!r} is not a published column; the schema has "
-                f"{', '.join(schema.attributes)}."
-            )
             continue
         try:
             done[name] = recode(name, schema.attributes[name], rule)

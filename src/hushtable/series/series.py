@@ -30,7 +30,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from hushtable.engine import EngineName
-from hushtable.errors import ParameterError, Refused, ReleaseError
+from hushtable.errors import ParameterError, Refused, ReleaseError, unpublished
 from hushtable.files import svg
 from hushtable.files.progress import Progress, silent
 from hushtable.files.rows import export_rows
@@ -343,11 +343,7 @@ class Series:
         ParameterError
             If the wave or a column does not exist, or if no reason is given.
         """
-        problems = [
-            f"column {name!r} is not published; choose one of {', '.join(self.schema.attributes)}."
-            for name in columns
-            if name not in self.schema.attributes
-        ]
+        problems = unpublished(columns, self.schema.attributes)
         if wave < 2:
             problems.append(f"wave is {wave}; a break needs a wave before it, so it is at least 2.")
         if not columns:

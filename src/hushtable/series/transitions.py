@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
-from hushtable.errors import ParameterError, Refused
+from hushtable.errors import ParameterError, Refused, unpublished
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
@@ -112,11 +112,7 @@ class PanelAnswers:
 
     def transitions(self, column: str, since: int) -> Transitions:
         """Return the transitions of a column from a wave to the next one."""
-        if column not in self.schema.attributes:
-            raise ParameterError(
-                f"{column!r} is not a published column; choose one of "
-                f"{', '.join(self.schema.attributes)}."
-            )
+        ParameterError.raise_if_any(unpublished([column], self.schema.attributes))
         wave = self._wave(since)
         size = len(wave.bucket_counts(column))
         cells = np.eye(size * size, dtype=bool).reshape(size, size, size, size)

@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Literal
 
 from hushtable.engine.baskets import ItemColumns, most_listed
 from hushtable.engine.sealed_table import SealedTable
-from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.errors import ParameterError, Refused, TooLarge, unpublished
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import left_out_line, mechanism_error
@@ -601,12 +601,11 @@ each column if they are public, or pass the number of clusters to choose private
             for name in (COLUMN, TUPLE, COUNT)
             if name in schema.columns
         ]
-        return [*problems, *schema_problems(schema, self.name)] + [
-            f"{what} is {name!r}, which is not published; published columns are "
-            f"{', '.join(schema.attributes)}."
-            for what, name in (("item", self.item), ("value", self.value))
-            if name is not None and name not in schema.attributes
-        ]
+        problems += schema_problems(schema, self.name)
+        for what, name in (("item", self.item), ("value", self.value)):
+            if name is not None:
+                problems += unpublished([name], schema.attributes, what)
+        return problems
 
     def _no_long_table(self, schema: Schema) -> list[str]:
         if self.item is None:

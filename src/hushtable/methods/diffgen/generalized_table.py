@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, unpublished
 from hushtable.methods.base import PurePlan, Released, schema_problems
 from hushtable.numeric import project_integers_to_simplex
 from hushtable.query.answers.association_loss import kept_in_cells
@@ -133,18 +133,14 @@ def _target_problems(schema: Schema, target: str | None) -> list[str]:
     """List the reasons why a column cannot be the target."""
     if target is None:
         return ["target is missing; name the column to predict, or set role: target in the schema."]
-    if target not in schema.attributes:
-        return [
-            f"target is {target!r}, which is not published; published columns are "
-            f"{', '.join(schema.attributes)}."
-        ]
+    if problems := unpublished([target], schema.attributes, "target"):
+        return problems
     column = schema.attributes[target]
     if not isinstance(column, Categorical):
         return [
             f"target {target!r} is numeric; only a categorical column can be predicted. List its "
             "values, or group them into classes first."
         ]
-    problems = []
     if column.size < 2:
         problems.append(f"target {target!r} has only one value; choose a target with at least two.")
     if len(schema.attributes) == 1:

@@ -228,13 +228,8 @@ class Quilt(Method):
 
     def plan(self, schema: Schema) -> QuiltPlan:
         """Determine everything that is fixed before the data is read, or refuse."""
-        problems = schema_problems(schema, self.name)
+        problems = schema_problems(schema, self.name, target=self.target)
         names = list(schema.attributes)
-        if self.target is not None and self.target not in names:
-            problems.append(
-                f"target is {self.target!r}, which is not a published column; choose one of "
-                f"{', '.join(names)}."
-            )
         workload: tuple[WorkloadItem, ...] = ()
         if self.workload:
             from hushtable.methods.quilt.workload import read_items  # noqa: PLC0415 - slow to import

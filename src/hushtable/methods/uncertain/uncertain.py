@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
 from hushtable.engine.sealed_table import SealedTable
-from hushtable.errors import ParameterError, Refused
+from hushtable.errors import ParameterError, Refused, unpublished
 from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.base import Forecast, Method, Plan, Released, reader_of
@@ -362,16 +362,11 @@ class Uncertain(Method):
         return UncertainPlan(self, schema, noisy)
 
     def _unknown_columns(self, schema: Schema) -> list[str]:
+        own_k = [] if self.k_column is None else [self.k_column]
         return [
-            f"{name}: there is no column {column!r}; the columns are "
-            f"{', '.join(schema.attributes)}."
-            for name, columns in (
-                ("carry", self.carry),
-                ("scales", self.scales),
-                ("k_column", [self.k_column] * (self.k_column is not None)),
-            )
-            for column in columns
-            if column not in schema.attributes
+            *unpublished(self.carry, schema.attributes, "carry:"),
+            *unpublished(self.scales, schema.attributes, "scales:"),
+            *unpublished(own_k, schema.attributes, "k_column:"),
         ]
 
     def _unfit(self, name: str, schema: Schema) -> list[str]:

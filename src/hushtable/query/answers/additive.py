@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.errors import ParameterError
+from hushtable.errors import ParameterError, unpublished
 from hushtable.files.rows import write_workbook
 from hushtable.files.writing import require_new, write_whole
 from hushtable.query.answers.estimator import Estimator, count_of
@@ -208,11 +208,7 @@ def additive_tables(
     """Estimate tables, each with all margins, whose counts add up; see the module docstring."""
     attributes = estimator.asked.attributes
     names = list(dict.fromkeys(column for table in wanted for column in table))
-    problems = [
-        f"column {column!r} is not published; published columns are {', '.join(attributes)}."
-        for column in names
-        if column not in attributes
-    ]
+    problems = unpublished(names, attributes)
     if not names or any(len(set(table)) < len(table) or not table for table in wanted):
         problems.append("each table must name at least one column, and each column once.")
     ParameterError.raise_if_any(problems)

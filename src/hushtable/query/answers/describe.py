@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushtable.errors import ParameterError, Refused
+from hushtable.errors import ParameterError, Refused, unpublished
 from hushtable.files.html import html_table
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.answers.questions import ReleaseQuestions, literal, quoted
@@ -89,12 +89,7 @@ _HEADER = ("column", "type", "values", "statistic", "estimate", "low", "high")
 
 def describe(questions: ReleaseQuestions, names: tuple[str, ...]) -> ReleaseDescription:
     """Describe some columns; raise one error that lists all unknown ones."""
-    listed = ", ".join(questions.columns)
-    unknown = [name for name in names if name not in questions.columns]
-    if unknown:
-        raise ParameterError(
-            [f"column {one!r} is not published; published columns are {listed}." for one in unknown]
-        )
+    ParameterError.raise_if_any(unpublished(names, questions.columns))
     return ReleaseDescription({name: _described(questions, name) for name in names})
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
+from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge, unpublished
 from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
 from hushtable.query.answers.estimator import NOTHING, Estimate, Estimator, Scope, count_of
@@ -375,10 +375,7 @@ class ReleaseQuestions:
         problems = []
         for name in (*numbers, *by):
             if name not in self.columns:
-                problems.append(
-                    f"column {name!r} is not published; published columns are "
-                    f"{', '.join(self.columns)}."
-                )
+                problems += unpublished([name], self.columns)
             elif name in numbers and isinstance(self.columns[name], CalendarColumn):
                 if not may_be_times:
                     problems.append(

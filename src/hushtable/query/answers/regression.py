@@ -30,7 +30,7 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 
 from hushtable.arrays import ColumnCodes, Floats
-from hushtable.errors import HushtableError, ParameterError, Refused
+from hushtable.errors import HushtableError, ParameterError, Refused, unpublished
 from hushtable.query.answers.estimator import Estimate, Scope
 from hushtable.query.answers.functions import (
     FUNCTIONS,
@@ -174,9 +174,7 @@ def _factor(
             "before publishing."
         )
     elif column is None:
-        problems.append(
-            f"column {name!r} is not published; published columns are {', '.join(columns)}."
-        )
+        problems += unpublished([name], columns)
     elif group or is_outcome or isinstance(column, Integer | Number):
         is_number = group is None and isinstance(column, Integer | Number)
         return Factor(f"C({name})" if group else name, name, column if is_number else None)  # type: ignore[arg-type]

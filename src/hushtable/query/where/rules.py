@@ -14,7 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Bools
-from hushtable.errors import HushtableError, ParameterError, PredicateError, SchemaError, TooLarge
+from hushtable.errors import (
+    HushtableError,
+    ParameterError,
+    PredicateError,
+    SchemaError,
+    TooLarge,
+    unpublished,
+)
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.predicate import Predicate, parse
 from hushtable.query.where.translate import CategoryOperand, derived_operand
@@ -162,11 +169,7 @@ def only(schema: Schema, columns: Sequence[str]) -> Schema:
     >>> list(ages.attributes), ages.rules
     (['age'], ('age < 9',))
     """
-    problems = [
-        f"{name!r} is not a published column; published columns are {', '.join(schema.attributes)}."
-        for name in columns
-        if name not in schema.attributes
-    ]
+    problems = unpublished(columns, schema.attributes)
     if problems or not columns:
         raise ParameterError(problems or "columns is empty; name at least one column to publish.")
     kept = {
