@@ -194,7 +194,7 @@ def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
         "split": {step: str(share) for step, share in forecast.split.items()},
         "forecast": dict(forecast.lines),
         "n_cells": forecast.n_cells,
-        "memory_mb": forecast.memory_mb,
+        "memory_mb": forecast.peak_mb,
         "conditions": list(made.conditions),
     }
 
@@ -221,7 +221,7 @@ def show_forecast(forecast: ht.Forecast) -> None:
     console.print("Expected", style="bold")
     for what, figure in forecast.lines.items():
         console.print(f"  {what}: {written(figure)}")
-    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB")
+    console.print(f"  memory: about {forecast.peak_mb:,.0f} MB")
 
 
 def written(figure: str | float) -> str:

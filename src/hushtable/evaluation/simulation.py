@@ -60,7 +60,7 @@ WANTED = {
 BESIDE = ("quilt", "noisy-counts", "partition", "diffgen")
 """Methods to compare."""
 
-PER_CELL = 3
+PER_CELL = 6
 """Count queries for each number of conditions and range of selectivity."""
 
 N_MEANS = 6
@@ -69,6 +69,7 @@ N_MEANS = 6
 _MAX_NUMBERS = 50_000  # values of a column whose mean is asked for; more take long
 _GROUP = 0.01  # minimum share of the rows in a group whose mean is asked for
 _WORST = 0.95
+_DESIGN = 1  # increase it if the same inputs give other results
 _KEPT = 500  # stored simulations
 
 
@@ -283,6 +284,7 @@ def errors_of(
     *,
     seed: int,
     rows: int | None = None,
+    per_cell: int = PER_CELL,
 ) -> dict[str, list[float]]:
     """Publish a table without protection, and return the errors of random queries by kind.
 
@@ -298,7 +300,7 @@ def errors_of(
             noise=SeededNoise(seed),
             rows=rows,
         )
-        return measure_errors(release, coded, seed=seed)
+        return measure_errors(release, coded, seed=seed, per_cell=per_cell)
 
 
 def measure_errors(
@@ -359,7 +361,7 @@ def _means(
 def _place(method: Method, schema: Schema, rows: int | None, like: str | Path | None) -> Path:
     """Return the file in the user's cache folder that stores the result for these inputs."""
     inputs = {
-        "version": hushtable.__version__,
+        "version": [hushtable.__version__, _DESIGN],
         "method": [method.name, method.parameters()],
         "schema": schema.to_dict(),
         "rows": rows,

@@ -39,6 +39,10 @@ SUPPOSED_ROWS = 100_000
 TYPICAL_ROWS = 1_000_000
 """Number of rows that forecasts of memory assume if none is given."""
 
+PROCESS_MB = 350.0
+"""Memory of a process that publishes 10,000 rows, most of it libraries; see
+`benchmarks/forecasts.py`."""
+
 VACUOUS = 0.85
 """An interval at least this wide, as a share of all rows, is uninformative."""
 
@@ -56,13 +60,18 @@ class Forecast:
     n_cells : int
         Number of cells in the domain that is counted.
     memory_mb : float
-        Approximate peak memory in megabytes.
+        Approximate memory of the method itself, in megabytes.
     """
 
     lines: Mapping[str, str | float | int]
     split: Mapping[str, Fraction]
     n_cells: int
     memory_mb: float
+
+    @property
+    def peak_mb(self) -> float:
+        """Approximate peak memory of a process that publishes, in megabytes."""
+        return PROCESS_MB + self.memory_mb
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hushtable.arrays import Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.engine import MemoryEngine, connect
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Method
@@ -54,12 +54,17 @@ HELPED = 0.8
 MAX_ROWS = 200_000
 _MISSING = 0.03
 
-_VARIANTS = (
-    # share of rows in which a column follows the previous one; skew of categories and of numbers
-    (0.5, 0.7, 1.3),
-    (0.05, 1.2, 4.0),
-    (0.25, 2.0, 2.5),
+_VARIANTS: tuple[tuple[float, float, float, Callable[[Floats], Floats]], ...] = (
+    # shares of values that follow the previous column, and that follow the row's class; skew of
+    # categories; place of a number in its range, from its rank: widely spread, exponential, and
+    # bell-shaped
+    (0.5, 0.0, 0.7, lambda rank: rank**1.3),
+    (0.05, 0.3, 1.2, lambda rank: -np.log1p(-rank) / 10),
+    (0.0, 0.7, 2.0, lambda rank: 0.4 + 0.07 * np.log((rank + 1e-9) / (1 - rank))),
 )
+N_CLASSES = 12
+"""Number of classes of rows, whose values in all columns resemble each other."""
+
 N_VARIANTS = len(_VARIANTS)
 """Number of structures of surrogate tables; the first is that of a dry run."""
 
@@ -85,9 +90,10 @@ def make_surrogate(schema: Schema, rows: int, variant: int = 0) -> pa.Table:
     (500, True)
     """
     rng = np.random.default_rng(variant)
-    together, list_skew, number_skew = _VARIANTS[variant]
+    together, in_class, skew, place = _VARIANTS[variant]
     rows = min(max(rows, 1), MAX_ROWS)
     mood = rng.random(rows)
+    classes = rng.integers(0, N_CLASSES, rows) if in_class else np.zeros(rows, np.int64)
     columns: dict[str, pa.Array] = {}
     for name in schema.columns:
         if name not in schema.attributes:
@@ -96,19 +102,27 @@ def make_surrogate(schema: Schema, rows: int, variant: int = 0) -> pa.Table:
             columns[name] = pa.array([str(n) for n in rng.integers(0, n_units, rows)])
             continue
         own = rng.random(rows)
+        if in_class:
+            near = rng.random(N_CLASSES)[classes] + 0.15 * (own - 0.5)
+            own = np.where(rng.random(rows) < in_class, np.clip(near, 0, 1 - 1e-9), own)
         mood = np.where(rng.random(rows) < together, mood, own)
-        skew = list_skew if isinstance(schema.attributes[name], Categorical) else number_skew
-        columns[name] = _values(schema.attributes[name], mood, skew, rng)
+        columns[name] = _values(schema.attributes[name], mood, skew, place, rng)
     return pa.table(columns)
 
 
-def _values(column: Column, mood: np.ndarray, skew: float, rng: np.random.Generator) -> pa.Array:
+def _values(
+    column: Column,
+    mood: Floats,
+    skew: float,
+    place: Callable[[Floats], Floats],
+    rng: np.random.Generator,
+) -> pa.Array:
     if isinstance(column, Categorical):
         weights = 1.0 / (1.0 + np.arange(column.n_values)) ** skew
         codes = np.searchsorted(np.cumsum(weights) / weights.sum(), mood)
     else:
-        codes = (mood**skew * column.n_values).astype(np.int64)
-    codes = np.minimum(codes, column.n_values - 1)
+        codes = (place(mood) * column.n_values).astype(np.int64)
+    codes = np.clip(codes, 0, column.n_values - 1)
     values = [column.value(int(code)) for code in codes]
     if column.missing == "category":
         gone = rng.random(len(values)) < _MISSING

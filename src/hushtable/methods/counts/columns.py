@@ -117,13 +117,20 @@ class ColumnsPlan(Plan[SealedTable]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast which counts will be published, and their noise."""
         rows = self.schema.expected_rows(rows)
-        held = (TYPICAL_ROWS if rows is None else rows) * max(1, len(self.method.clusters))
-        width = 1 if self.item_columns else len(self.schema.attributes)
+        rows_held = TYPICAL_ROWS if rows is None else rows
+        if self.item_columns or self.method.clusters:
+            width = 1 if self.item_columns else len(self.schema.attributes)
+            values = rows_held * max(1, len(self.method.clusters)) * width
+        else:  # distinct tuples of each group of columns
+            values = sum(
+                len(names) * min(rows_held, recoded_domain(self.schema, names, self.recode).size)
+                for names in map(list, self.method.columns)
+            )
         return Forecast(
             lines=self._lines(rows),
             split=self._split(),
             n_cells=self._n_elements,
-            memory_mb=(held * width * 64 + self.n_pair_counts * 32) / 1e6 + 1,
+            memory_mb=(values * 64 + self.n_pair_counts * 32) / 1e6 + 1,
         )
 
     def _lines(self, rows: int | None) -> dict[str, str | float | int]:

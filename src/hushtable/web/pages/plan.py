@@ -234,7 +234,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
         "conditions": list(made.conditions),
         "split": {step: float(share) for step, share in forecast.split.items()},
         "forecast": dict(forecast.lines),
-        "memory": forecast.memory_mb,
+        "memory": f"{forecast.peak_mb:,.0f}",
         "table": _errors(made, rows),
         "want": _wanted(method, schema, given, rows),
         "simulated": _stored(method, schema, rows),
