@@ -18,7 +18,8 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.drafting.schema_check import out_of_domain
-from hushtable.methods import METHODS, Partition
+from hushtable.evaluation import simulation
+from hushtable.methods import METHODS, Method, Partition
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.publishing.dry_run import make_surrogate, surrogate_schema
 from hushtable.publishing.publish import publish
@@ -249,6 +250,34 @@ def test_every_advice_can_be_planned() -> None:
             assert method.guarantee(schema)
     assert advise({"use": "counts"}, numbers).method == "noisy-counts"
     assert advise({"use": "numbers", "formal": "no"}, numbers).method == "uncertain"
+
+
+def test_simulated_errors_rank_the_methods(
+    project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    typical = {"quilt": 30.0, "partition": 20.0, "diffgen": 40.0}
+
+    def known(method: Method, *_: object) -> simulation.Simulation:
+        if method.name not in typical:
+            return simulation.Simulation(method.name, 500, "made up", problems=("refused.",))
+        found = simulation.SimulatedError(typical[method.name], 99.0, 9)
+        errors = dict.fromkeys(simulation.KINDS, found)
+        return simulation.Simulation(method.name, 500, "made-up rows", errors)
+
+    monkeypatch.setattr(simulation, "_simulated", known)
+    query = "method=quilt&epsilon=1&delta=0.000001&rows=500"
+    before = project.get(f"/p/visits/plan/live?{query}").text
+    assert "/p/visits/plan/simulated?" in before
+    found = project.get(f"/p/visits/plan/simulated?{query}").text
+    assert re.findall(r'scope="row">(\S+)</th>', found) == ["partition", "quilt", "diffgen"]
+    assert "30 rows (99)" in found  # as `Simulation.in_words` and the command line say
+    assert "noisy-counts cannot be simulated: refused." in found
+    after = project.get(f"/p/visits/plan/live?{query}").text
+    assert "30 rows (99)" in after
+    advice = project.get("/p/visits/advisor?use=counts&who=public&rows=500").text
+    assert "Use partition" in advice
+    assert "noisy-counts" not in advice.partition("Alternatives:")[2].partition("</p>")[0]
 
 
 def test_every_screen_has_texts() -> None:
