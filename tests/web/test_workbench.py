@@ -272,7 +272,7 @@ def test_simulated_errors_rank_the_methods(
     found = project.get(f"/p/visits/plan/simulated?{query}").text
     assert re.findall(r'scope="row">(\S+)</th>', found) == ["partition", "quilt", "diffgen"]
     assert "30 rows (99)" in found  # as `Simulation.in_words` and the command line say
-    assert "noisy-counts cannot be simulated: refused." in found
+    assert "noisy-counts is refused: refused." in found
     after = project.get(f"/p/visits/plan/live?{query}").text
     assert "30 rows (99)" in after
     advice = project.get("/p/visits/advisor?use=counts&who=public&rows=500").text

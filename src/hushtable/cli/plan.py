@@ -157,7 +157,7 @@ def _show_simulated(simulations: list[Simulation]) -> None:
         console.print(f"  {explained(accepted)}")
     for one in simulations:
         if one.problems:
-            console.print(f"  {one.method} cannot be simulated: {' '.join(one.problems)}")
+            console.print(f"  {one.method} is refused: {one.problems[0]}")
 
 
 def _dry_run(method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None) -> DryRun:

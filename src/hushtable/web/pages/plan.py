@@ -199,7 +199,7 @@ def _shown(found: Sequence[Simulation]) -> dict[str, Any]:
     return {
         "lines": [(one.method, one.in_words()) for one in accepted],
         "explained": explained(accepted) if accepted else "",
-        "refused": [(one.method, " ".join(one.problems)) for one in found if one.problems],
+        "refused": [(one.method, one.problems[0]) for one in found if one.problems],
     }
 
 
