@@ -15,7 +15,7 @@ import typer
 import hushtable as ht
 from hushtable.cli.options import AsJson, DataPath, SchemaPath
 from hushtable.cli.plain import print_json
-from hushtable.cli.screen import console, print_lines
+from hushtable.cli.screen import console, print_lines, tell
 from hushtable.errors import HushtableError, ParameterError
 
 if TYPE_CHECKING:
@@ -254,6 +254,7 @@ def confirm(
     table: Annotated[
         bool, typer.Option("--table", help="Confirm the unit, words for missing values and format.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Confirm columns of a draft as public, with one reason; for scripts."""
     from hushtable.drafting.schema_editor import SchemaFile  # noqa: PLC0415 - slow to import
@@ -266,7 +267,9 @@ def confirm(
     if not chosen:
         raise ParameterError("nothing to confirm; give --columns, --table, or both.")
     SchemaFile(schema).confirm_all(dict.fromkeys(chosen, because))
-    console.print(f"Confirmed {len(chosen)}; {len(ht.Schema.load(schema).unconfirmed)} left.")
+    left = list(ht.Schema.load(schema).unconfirmed)
+    said = f"Confirmed {len(chosen)}; {len(left)} left."
+    tell(said, as_json=as_json, confirmed=len(chosen), unconfirmed=left)
 
 
 @schema_group.command("check")
