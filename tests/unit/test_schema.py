@@ -19,6 +19,7 @@ from hushtable.drafting.schema_check import out_of_domain
 from hushtable.engine.encode import RuleCodes
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
 from hushtable.schema import Categorical, Integer, Number, Schema
+from hushtable.schema.column import with_label
 from hushtable.schema.recoding import recode, recodings
 from hushtable.schema.taxonomy import Taxonomy
 from seeds import shifted
@@ -94,8 +95,10 @@ columns:
     schema = Schema.parse(text)
     assert Schema.parse(schema.to_yaml()) == schema
     sex, income = schema.attributes.values()
-    assert [sex.label_of(code) for code in range(3)] == ["male", "female", "missing"]
-    assert [income.label_of(code) for code in (0, 1, 10, 11)] == ["none", "1", "child", "missing"]
+    shown = [with_label(sex.name(code), sex.labels) for code in range(3)]
+    assert shown == ["1: male", "2: female", "missing"]
+    shown = [with_label(income.name(code), income.labels) for code in (0, 1, 10, 11)]
+    assert shown == ["0: none", "1", "N: child", "missing"]
     plain = text.replace(", labels: {1: male, 2: female}", "").replace(", label: Sex", "")
     assert Schema.parse(plain).digest == schema.digest
     assert hash(Schema.parse(plain).attributes["sex"]) == hash(sex)
