@@ -325,8 +325,8 @@ def cuts_by_exact_counts(patch: Patch) -> None:
         counts[:] = [unseal(self._counts(group, cells))]
         return measure(self, step, group, share, cells)
 
-    def by_exact(starts: Any, table: Any, n_values: int) -> Any:
-        return real(starts, replace(table, counts=counts[0]), n_values)
+    def by_exact(starts: Any, table: Any, *given: Any) -> Any:
+        return real(starts, replace(table, counts=counts[0]), *given)
 
     patch.setattr(PrivateMeasurer, "measure", noticed)
     patch.setattr(cuts_module, "_cut_heavy", by_exact)

@@ -30,8 +30,9 @@ from hushtable.schema.recoding import recode
 # but the largest counts. Equal-width bins would hide a value that half of the rows have, and would
 # not resolve dense ranges. So the range is first counted in `FIRST` intervals of equal width.
 # Intervals with many rows are split into `BRANCHES` parts and counted again, until parts have too
-# few rows to split, or are single values. A frequent value gets its own interval; an empty tail
-# stays in long intervals.
+# few rows to split, or are single values. Then neighbors with few rows are merged. A frequent value
+# gets its own interval; an empty tail stays in long intervals. How many rows are few follows from
+# the number of rows and the noise of the final table.
 #
 # Privacy: every count is a table of all rows by disjoint intervals, so one row is in exactly one of
 # them, and each table is paid for. Noisy counts alone determine which intervals are counted next.
@@ -43,11 +44,21 @@ FIRST = 256
 BRANCHES = 8
 """Number of parts into which an interval is split."""
 
-WORTH_CUTTING = 3.0 * BRANCHES
+WORTH_CUTTING = 5.0
 """Minimum count of an interval to split, in standard deviations of its noise."""
 
 MAX_CUTS = 6
 """Maximum number of tables counted for binning."""
+
+FINENESS = 1.0
+"""Number of final intervals in multiples of the root of rows / standard deviation of a count.
+
+With m intervals, noise displaces rows in proportion to m, and spreading rows evenly inside of them
+displaces rows in proportion to 1/m.
+"""
+
+MAX_WIDTH = 16
+"""Intervals are merged up to this number of intervals of the first table, so that tails stay fine."""
 
 
 def bin_wide_column(
@@ -77,18 +88,27 @@ def bin_wide_column(
     """
     starts = _first_starts(values)
     story: list[tuple[NoisyTable, Integers]] = []
-    each = as_share(float(share) * CUT_SHARE / MAX_CUTS)
-    for _ in range(MAX_CUTS):
+    n_cuts = 1 + math.ceil(max(math.log(values.n_values / FIRST, BRANCHES), 0.0))
+    each = as_share(float(share) * CUT_SHARE / min(n_cuts, MAX_CUTS))
+    std = measurer.budget.count_noise(as_share(float(share) * (1 - CUT_SHARE))).std
+    light = 0.0
+    for _ in range(min(n_cuts, MAX_CUTS)):
         table = measurer.measure("cuts of wide columns", (place,), each, _cells(starts, values))
         story.append((table, starts))
-        finer = _cut_heavy(starts, table, values.n_values)
+        light = light or math.sqrt(max(float(table.counts.sum()), 1.0) * std) / FINENESS
+        finer = _cut_heavy(starts, table, values.n_values, light)
         if len(finer) == len(starts):
             break
         starts = finer
+    starts = _merge_light(starts, *story[-1], values, light)
     found = _recoded(values, starts)
     return (
         found,
-        [(table, _cells(before, values)[_read_at(starts, values)]) for table, before in story],
+        [
+            (table, _cells(before, values)[_read_at(starts, values)])
+            for table, before in story
+            if np.isin(before, starts).all()
+        ],
         _cells(starts, values),
     )
 
@@ -101,14 +121,35 @@ def _first_starts(values: CountedDomain) -> Integers:
     return np.array(sorted(starts - {n}), np.int64)
 
 
-def _cut_heavy(starts: Integers, table: NoisyTable, n_values: int) -> Integers:
-    """Split the intervals with many rows."""
+def _cut_heavy(starts: Integers, table: NoisyTable, n_values: int, light: float) -> Integers:
+    """Split the intervals with more than `light` rows, beyond noise."""
     widths = np.diff(np.append(starts, n_values))
-    heavy = table.counts[: len(starts)] >= WORTH_CUTTING * table.noise.std
+    heavy = table.counts[: len(starts)] >= max(WORTH_CUTTING * table.noise.std, light)
     parts = [starts]
     for start, width in zip(starts[heavy], widths[heavy], strict=True):
         parts.append(start + np.unique(np.arange(BRANCHES) * width // BRANCHES))
     return np.unique(np.concatenate(parts))
+
+
+def _merge_light(
+    starts: Integers, table: NoisyTable, counted: Integers, values: CountedDomain, light: float
+) -> Integers:
+    """Merge neighbors until they have `light` rows; the ends, zero and single heavy values stay.
+
+    `table` counts the intervals that start at `counted`; those split since then have fewer rows.
+    """
+    n = values.n_values
+    inside = np.searchsorted(counted, starts, side="right") - 1
+    sums = table.counts[inside] / np.bincount(inside)[inside]
+    alone, most = {0, n - 1, *values.zero}, MAX_WIDTH * -(-n // FIRST)
+    kept, rows = [0], math.inf
+    for start, end, count in zip(starts, np.append(starts[1:], n), sums, strict=True):
+        is_full = rows + max(count, 0.0) > light or end - kept[-1] > most
+        if is_full or start in alone or start - 1 in alone:
+            kept.append(start)
+            rows = 0.0
+        rows += max(count, 0.0)
+    return np.unique(kept)
 
 
 def _cells(starts: Integers, values: CountedDomain) -> Integers:
