@@ -58,7 +58,7 @@ displaces rows in proportion to 1/m.
 """
 
 MAX_WIDTH = 16
-"""Intervals are merged up to this number of intervals of the first table, so that tails stay fine."""
+"""Maximum width of merged intervals, in first intervals, so that tails stay fine."""
 
 
 def bin_wide_column(

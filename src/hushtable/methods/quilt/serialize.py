@@ -33,9 +33,9 @@ The settings of the estimator:
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
   axis; null if each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
   noise) and ``std``. One-way tables come first, in the order of the schema, then the coarser ones
-  among those that determined the bins of wide numeric columns. In a series, earlier measurements follow:
-  estimates of what these tables would be now, with ``earlier`` instead of ``parameter``, and a
-  ``std`` that includes the noise and the drift of the counts.
+  among those that determined the bins of wide numeric columns. In a series, earlier measurements
+  follow: estimates of what these tables would be now, with ``earlier`` instead of ``parameter``,
+  and a ``std`` that includes the noise and the drift of the counts.
 - ``rounds``: for each round ``selection_epsilon``, ``sensitivity``, ``n_candidates``, and lists
   with an entry for each selected table: ``selected`` (indices of its columns), ``levels``,
   ``penalties``, ``weights``, ``absolute_errors`` (sum of absolute differences between the noisy
