@@ -12,6 +12,7 @@ import pytest
 
 from hushtable.cli.app import main
 from hushtable.datasets import sample, sample_schema
+from hushtable.web import explorer_page
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,11 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Call `hushtable` with arguments; return exit code and output."""
+    """Call `hushtable` with arguments; return exit code and output.
+
+    To save time, no explorer is added to a release by default.
+    """
+    monkeypatch.setattr(explorer_page, "FEW_CELLS", 0)
 
     def call(*arguments: object) -> Result:
         if arguments[0] == "plan" and "--simulate" not in arguments and len(arguments) > 2:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hushtable.web import explorer_page
+
 from .conftest import Run
 
 
@@ -37,6 +39,40 @@ def test_questions(run: Run, release: Path) -> None:
     narrow = json.loads(run("query", release, "age < 40", "--json").out)
     assert wide["scope"] == "population"
     assert wide["high"] - wide["low"] > narrow["high"] - narrow["low"]
+
+
+def test_more_questions(run: Run, release: Path) -> None:
+    described = run("describe", release, "age", "sex")
+    assert described.out.startswith("| column | type ")
+    rows = json.loads(run("describe", release, "sex", "--json").out)
+    assert [row["statistic"] for row in rows] == ["F", "M"]
+    share = json.loads(run("query", release, "--share", "smoker = 'yes'", "--json").out)
+    assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
+    query = "SELECT sex, count(*) FROM release WHERE age > 20 GROUP BY sex"
+    asked = run("query", release, "--sql", query)
+    assert asked.out == run("query", release, "age > 20", "--by", "sex").out
+    both = run("query", release, "--sql", query, "--by", "sex")
+    assert both.code == 2
+    assert "GROUP BY in the query" in both.err
+
+
+def test_an_explorer_comes_with_a_release_that_is_quickly_asked(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_written(*options: str) -> bool:
+        out = files / "-".join(["out", *options])
+        done = run(
+            "publish", "contingency-table", files / "data.csv", files / "schema.yaml",
+            "--columns", "sex,smoker", "--out", out, "--epsilon", "2", *options,
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        return (out / "explore.html").exists()
+
+    assert is_written("--explore")
+    assert not is_written()  # the fixture sets a limit of 0 cells
+    monkeypatch.setattr(explorer_page, "FEW_CELLS", 10)
+    assert is_written("--json")
+    assert not is_written("--no-explore")
 
 
 def test_files(run: Run, release: Path, files: Path) -> None:

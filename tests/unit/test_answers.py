@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyreadstat
 import pytest
 
 from hushtable import Release, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
+from hushtable.files.rows import export_rows
 from hushtable.methods import METHODS, GeneralizeSuppress, Quilt
 from hushtable.query.answers.combine import _student, combine
 from hushtable.query.answers.estimator import Estimate, count_of
@@ -208,12 +212,15 @@ def test_a_description_has_the_answers_of_single_questions(release: Release) -> 
         release.describe("agee", "sex")
 
 
+LONG = " ".join(["male"] * 20)
+
+
 @pytest.fixture(scope="module")
 def labeled(tmp_path_factory: pytest.TempPathFactory) -> Release:
     content = sample_schema().to_dict()
     kept = {name: content["columns"][name] for name in ("visit", "age", "sex")}
     kept["age"]["label"] = "Age | in years"
-    kept["sex"]["labels"] = {"F": "female", "M": "male " * 20}
+    kept["sex"]["labels"] = {"F": "female", "M": LONG}
     public = Schema.from_dict({"name": "labeled", "rows": 12_000, "columns": kept})
     out = tmp_path_factory.mktemp("labeled") / "release"
     return publish(
@@ -225,7 +232,7 @@ def test_labels_are_shown_with_values(labeled: Release) -> None:
     counts = labeled.count("age > 60", by="sex")
     assert [row[0] for row in counts.rows()[1]] == ["F: female", f"M: {'male ' * 11}..."]
     assert counts["F"].value == counts.estimates[0].value
-    assert counts.to_arrow()["sex_label"].to_pylist() == ["female", "male " * 20]
+    assert counts.to_arrow()["sex_label"].to_pylist() == ["female", LONG]
     assert counts.to_csv().splitlines()[0].startswith("sex,sex_label,value,low")
     assert counts.to_dict()[0]["sex_label"] == "female"
     assert "F: female" in counts.plot().svg
@@ -235,7 +242,7 @@ def test_labels_are_shown_with_values(labeled: Release) -> None:
     described = str(labeled.describe())
     assert "age: Age \\| in years" in described
     assert "F: female" in described
-    assert set(labeled.frame(labels=True)["sex"].to_pylist()) == {"female", "male " * 20}
+    assert set(labeled.frame(labels=True)["sex"].to_pylist()) == {"female", LONG}
     assert set(labeled.frame()["sex"].to_pylist()) == {"F", "M"}
     with pytest.raises(HushtableError, match="its values are 'F': female, 'M': male"):
         labeled.count("sex = 'female'")
@@ -243,6 +250,55 @@ def test_labels_are_shown_with_values(labeled: Release) -> None:
     assert "| age: Age \\| in years | integer | 0 to 99" in text
     assert "| sex | categorical | F: female; M: male" in text
     assert 'release.mean("age", "sex = \'F\'"' in text
+
+
+@pytest.mark.parametrize("suffix", ["dta", "sav"])
+def test_stata_and_spss_files_have_labels(labeled: Release, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"rows.{suffix}"
+    labeled.export(path)
+    rows, about = getattr(pyreadstat, f"read_{suffix}")(path)
+    frame = labeled.frame()
+    codes = {"F": 1, "M": 2}
+    assert rows["sex"].tolist() == [codes[value] for value in frame["sex"].to_pylist()]
+    assert rows["age"].tolist() == frame["age"].to_pylist()
+    assert about.variable_value_labels["sex"] == {1: "female", 2: LONG}
+    assert about.column_names_to_labels["age"] == "Age | in years"
+
+
+def test_stata_files_have_dates_decimals_and_special_values(tmp_path: Path) -> None:
+    columns = {
+        "born-on": {
+            "type": "date",
+            "low": "1900-01-01",
+            "high": "2020-12-31",
+            "missing": "category",
+        },
+        "at": {"type": "timestamp", "low": "2024-01-01", "high": "2024-12-31", "step": "hour"},
+        "pay": {"type": "decimal", "low": 0, "high": 10, "step": 0.5, "special": {99: "unknown"}},
+        "a-b": {"type": "categorical", "values": ["10", "2"], "labels": {"2": "low"}},
+        "a.b": {"type": "boolean"},
+    }
+    schema = Schema.from_dict({"name": "all", "columns": columns})
+    day, hour = datetime.date(1950, 1, 2), datetime.datetime(2024, 3, 4, 5)
+    rows = pa.table(
+        {
+            "born-on": [day, None],
+            "at": pa.array([hour, hour], pa.timestamp("s")),
+            "pay": pa.array([Decimal("2.5"), Decimal("99.0")]),
+            "a-b": ["10", "2"],
+            "a.b": [True, None],
+        }
+    )
+    export_rows(lambda: rows, tmp_path / "rows.dta", schema)
+    found, about = pyreadstat.read_dta(tmp_path / "rows.dta")
+    assert list(found) == ["born_on", "at", "pay", "a_b", "a_b_2"]
+    assert found["born_on"][0] == day
+    assert found["at"][0] == hour
+    assert found["pay"].tolist() == [2.5, 99]
+    assert found["a_b"].tolist() == [10, 2]
+    assert about.variable_value_labels["pay"] == {99: "unknown"}
+    assert about.variable_value_labels["a_b"] == {2: "low", 10: "10"}
+    assert about.variable_value_labels["a_b_2"] == {1: "false", 2: "true"}
 
 
 def test_a_release_of_counts_only_is_described(exact: Release) -> None:

@@ -46,6 +46,14 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         ] = None,
         rows: RowsToExpect = None,
         anyway: Anyway = False,
+        explore: Annotated[
+            bool | None,
+            typer.Option(
+                "--explore/--no-explore",
+                help="Add explore.html to the release, a page with answers. By default, if its "
+                "answers take seconds.",
+            ),
+        ] = None,
         as_json: AsJson = False,
     ) -> None:
         publish_and_show(
@@ -61,6 +69,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
             rows=rows,
             anyway=anyway,
             on_forecast=None if as_json else show_forecast,
+            explore=explore,
             as_json=as_json,
             **pays.paying(),
         )
@@ -69,13 +78,31 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
 
 
 def publish_and_show(
-    publish: Callable[..., ht.Release], *inputs: Any, as_json: bool, **options: Any
+    publish: Callable[..., ht.Release],
+    *inputs: Any,
+    as_json: bool,
+    explore: bool | None = False,
+    **options: Any,
 ) -> None:
     """Publish with a progress bar and print the release; later failures only warn."""
     with Publishing() as publishing:
         with one_bar("planning") as progress:
             release = publish(*inputs, progress=publishing.heard(progress), **options)
         show_published(release, as_json=as_json)
+        _add_explorer(release, explore=explore, as_json=as_json)
+
+
+def _add_explorer(release: ht.Release, *, explore: bool | None, as_json: bool) -> None:
+    """Write the explorer of a release into its folder, if wanted or (None) if that is quick."""
+    from hushtable.files.writing import replace_whole  # noqa: PLC0415 - slow to import
+    from hushtable.web.explorer_page import explorer_page, is_quick  # noqa: PLC0415
+
+    if explore or (explore is None and is_quick(release)):
+        with one_bar("computing answers") as progress:
+            page = explorer_page(release, progress)
+        replace_whole(release.folder / "explore.html", page)
+        if not as_json:
+            console.print("  explore.html in it is a page with answers for any browser.")
 
 
 def show_published(release: ht.Release, *, as_json: bool) -> None:

@@ -33,12 +33,16 @@ class QueryOptions:
     mean: str | None = None  # column
     quantile: str | None = None  # COLUMN:PROBABILITY
     regress: str | None = None  # formula
+    share: str | None = None  # condition
+    sql: str | None = None
     logistic: bool = False
     scope: Literal["people", "population"] = "people"
 
     def problems(self) -> list[str]:
         """Return a message for each invalid or conflicting option."""
-        asked = [name for name in ("mean", "quantile", "regress") if getattr(self, name)]
+        asked = [
+            name for name in ("mean", "quantile", "share", "regress", "sql") if getattr(self, name)
+        ]
         found = []
         if len(asked) > 1:
             found.append(f"--{' and --'.join(asked)} cannot be combined; choose one.")
@@ -49,9 +53,12 @@ class QueryOptions:
                 "--by cannot be combined with --regress; put the column in the formula as "
                 "C(column)."
             )
+        if self.sql and (self.by or self.where or self.scope != "people"):
+            found.append("--sql cannot be combined with a WHERE clause, --by or --population; "
+                         "write WHERE and GROUP BY in the query.")  # fmt: skip
         if self.where is None and not asked and not self.by:
-            found.append("no question is given; add a WHERE clause, --by, --mean, --quantile or "
-                         "--regress.")  # fmt: skip
+            found.append("no question is given; add a WHERE clause, --by, --mean, --quantile, "
+                         "--share, --regress or --sql.")  # fmt: skip
         if self.quantile:
             _, sign, probability = self.quantile.rpartition(":")
             if not sign or _number(probability) is None:
@@ -68,6 +75,10 @@ class QueryOptions:
             from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
 
             where = look_up(where, release.schema, tables)
+        if self.share:
+            return release.share(self.share, where, by=self.by, scope=self.scope)
+        if self.sql:
+            return release.sql(self.sql)
         if self.mean:
             return release.mean(self.mean, where, by=self.by, scope=self.scope)
         if self.quantile:
@@ -173,6 +184,17 @@ def query(  # noqa: PLR0917 - the options of a command
             "--logistic", help="With --regress: fit a logistic regression (binary outcome)."
         ),
     ] = False,
+    share: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Estimate the share of rows with CONDITION."),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY",
+            help="Answer 'SELECT column, avg(column) FROM release WHERE ... GROUP BY column'.",
+        ),
+    ] = None,
     population: Annotated[
         bool,
         typer.Option(
@@ -204,6 +226,8 @@ def query(  # noqa: PLR0917 - the options of a command
         mean=mean,
         quantile=quantile,
         regress=regress,
+        share=share,
+        sql=sql,
         logistic=logistic,
         scope="population" if population else "people",
     )
@@ -214,9 +238,26 @@ def query(  # noqa: PLR0917 - the options of a command
     show_answer(answer, as_json=as_json)
 
 
+def describe(
+    release: ReleasePath,
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="Default: all columns.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe columns of a release: type, values, and distribution with 95% intervals."""
+    described = _load(release).describe(*(columns or ()))
+    if as_json:
+        print_json(described.to_dict())
+    else:
+        print_line(str(described))
+
+
 def export(
     release: ReleasePath,
-    out: Annotated[Path, typer.Option(help="New .csv or .parquet file.")],
+    out: Annotated[
+        Path, typer.Option(help="New .csv, .parquet, .dta (Stata) or .sav (SPSS) file.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Write the microdata rows of a release to a file."""

@@ -382,7 +382,9 @@ def moved(  # noqa: PLR0917 - the options of a command
 @series_group.command("panel")
 def panel(
     folder: Folder,
-    out: Annotated[Path, typer.Option(help="New .csv or .parquet file.")],
+    out: Annotated[
+        Path, typer.Option(help="New .csv, .parquet, .dta (Stata) or .sav (SPSS) file.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Write the synthetic rows of a panel: one row per person and wave."""

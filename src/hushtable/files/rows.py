@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,21 +122,101 @@ def formula_safe(frame: pa.Table) -> pa.Table:
     return frame.rename_columns([no_formula(name) for name in frame.column_names])
 
 
-# Export of rows to a new CSV or Parquet file.
+# Export of rows to a new CSV, Parquet, Stata or SPSS file.
+
+EXPORTS = (".csv", ".parquet", ".dta", ".sav")
 
 
 def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
-    """Write rows to a new ``.csv`` or ``.parquet`` file; call `rows` only if the path is valid."""
-    if path.suffix not in {".csv", ".parquet"}:
-        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
+    """Write rows to a new file of one of `EXPORTS`; call `rows` only if the path is valid."""
+    if path.suffix not in EXPORTS:
+        raise ReleaseError(
+            f"cannot export to {path.name!r}: use a .csv or .parquet file, or .dta (Stata) or .sav "
+            "(SPSS)."
+        )
     if path.exists():
         raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
     frame = rows()
     with _whole_file(path) as part:
         if path.suffix == ".parquet":
             write_parquet(frame, part, schema)
-        else:
+        elif path.suffix == ".csv":
             pa_csv.write_csv(formula_safe(frame), part)
+        else:
+            _write_labeled(frame, part, schema)
+
+
+_NAME, _TEXT = 32, 80  # characters of a name, and of a label of a column, in Stata
+
+
+def _write_labeled(frame: pa.Table, path: Path, schema: Schema) -> None:
+    """Write rows to a Stata or SPSS file: texts as numbers with value labels, columns with labels.
+
+    Values that are whole numbers keep them; otherwise, values are numbered from 1.
+    """
+    with needing("files", "a Stata or SPSS file"):
+        import pyreadstat  # noqa: PLC0415 - optional
+    names: list[str] = []
+    titles, labels = [], {}
+    for place, field in enumerate(frame.schema):
+        column = schema.attributes.get(field.name)
+        name = _stata_name(field.name, names)
+        names.append(name)
+        titles.append((column.label if column and column.label else field.name)[:_TEXT])
+        special = getattr(column, "special_codes", {})
+        known = column.labels if column else {}
+        if pa.types.is_timestamp(field.type):
+            values = frame.column(place).cast(pa.timestamp("ns"))  # pyreadstat misreads seconds
+            frame = frame.set_column(place, name, values)
+        elif not _is_text(field.type):
+            labels[name] = {key: known.get(said, said) for key, said in special.items()}
+        else:
+            texts = frame.column(place).to_pylist()
+            if pa.types.is_boolean(field.type):  # written as in a schema
+                texts = [None if value is None else str(value).lower() for value in texts]
+            listed = getattr(column, "values", ())
+            listed = [*listed, *sorted({*texts} - {*listed, None})]
+            numbers = _numbers(listed)
+            labels[name] = {n: known.get(text, text) for text, n in numbers.items()}
+            coded = [None if text is None else numbers[text] for text in texts]
+            frame = frame.set_column(place, name, pa.array(coded, pa.int32()))
+    write = pyreadstat.write_dta if path.suffix == ".dta" else pyreadstat.write_sav
+    given = {name: found for name, found in labels.items() if found}
+    try:
+        rows = with_floats(frame).rename_columns(names).to_pandas()
+    except ModuleNotFoundError:
+        raise ReleaseError("a Stata or SPSS file needs pandas: run pip install pandas.") from None
+    write(rows, path, column_labels=titles, variable_value_labels=given)
+
+
+def with_floats(frame: pa.Table) -> pa.Table:
+    """Convert decimal columns to floating point, which other tools compute with."""
+    for place, field in enumerate(frame.schema):
+        if pa.types.is_decimal(field.type):
+            frame = frame.set_column(place, field.name, frame.column(place).cast(pa.float64()))
+    return frame
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string,
+                                       pa.types.is_dictionary, pa.types.is_boolean))  # fmt: skip
+
+
+def _numbers(texts: Sequence[str]) -> dict[str, int]:
+    """Return a number for each text: its own if all are short whole numbers, else its place."""
+    if all(re.fullmatch(r"0|-?[1-9][0-9]{0,8}", text) for text in texts):
+        return {text: int(text) for text in texts}
+    return {text: place for place, text in enumerate(texts, 1)}
+
+
+def _stata_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name that Stata and SPSS allow, different from those taken."""
+    plain = re.sub(r"^(?![a-zA-Z])", "v", re.sub(r"[^a-zA-Z0-9_]", "_", name))[:_NAME]
+    made, number = plain, 1
+    while made.lower() in map(str.lower, taken):
+        number += 1
+        made = f"{plain[: _NAME - 6]}_{number}"
+    return made
 
 
 _MOST_ROWS = 1_048_575  # of a sheet, without the header

@@ -29,7 +29,7 @@ from hushtable.errors import (
 )
 from hushtable.files.html import html_list, html_table
 from hushtable.files.memory import require_memory
-from hushtable.files.rows import export_rows, stored_rows, write_workbook
+from hushtable.files.rows import export_rows, stored_rows, with_floats, write_workbook
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.unit import Unit
 from hushtable.query.answers import Estimate, Estimator
@@ -384,6 +384,12 @@ class Release:
             return replace(answer, notes=(*answer.notes, bounded)) if bounded else answer
         known = self.schema.attributes
         labels = {name: known[name].labels for name in answer.by if name in known}
+        if answer.by == ("term",) and "term" not in known:
+            labels["term"] = {
+                f"C({name})[{value}]": label
+                for name, column in known.items()
+                for value, label in column.labels.items()
+            }
         if bounded:
             answer = replace(answer, estimates=tuple(map(self._about, answer.estimates)))
         return replace(answer, labels=labels) if any(labels.values()) else answer
@@ -1139,8 +1145,11 @@ class Release:
         return self.frame(**options)
 
     def to_pandas(self, **options: Any) -> Any:
-        """Return the published rows as a pandas data frame; the options are those of `frame`."""
-        return self.frame(**options).to_pandas()
+        """Return the published rows as a pandas data frame; the options are those of `frame`.
+
+        Decimal columns become floating point numbers.
+        """
+        return with_floats(self.frame(**options)).to_pandas()
 
     def to_polars(self, **options: Any) -> Any:
         """Return the published rows as a polars data frame; the options are those of `frame`."""
@@ -1173,7 +1182,9 @@ class Release:
         write_workbook(self._marked(path), sheets)
 
     def export(self, path: str | Path) -> None:
-        """Write the microdata to a new ``.csv`` or ``.parquet`` file.
+        """Write the microdata to a new ``.csv``, ``.parquet``, ``.dta`` or ``.sav`` file.
+
+        Stata (``.dta``) and SPSS (``.sav``) files contain the schema's labels.
 
         Parameters
         ----------

@@ -24,6 +24,7 @@ from hushtable.query.answers.estimator import written
 from hushtable.release.release import Release
 from hushtable.release.statement import NOT_PRIVATE
 from hushtable.schema import Integer, Number
+from hushtable.schema.column import with_label
 from hushtable.web.questions import ValueGroup, parts_of
 
 MAX_CELLS = 3000
@@ -31,6 +32,18 @@ MAX_CELLS = 3000
 
 MAX_VALUES = 1000
 """Maximum number of values of a column with medians; others would take minutes."""
+
+
+FEW_CELLS = 500
+"""Maximum number of cells of tables of two columns whose answers take seconds."""
+
+
+def is_quick(release: Release) -> bool:
+    """Return whether the answers of the page take seconds."""
+    columns = release.schema.attributes
+    sizes = [len(parts_of(name, column)) for name, column in columns.items()]
+    n_cells = sum(one * other for one, other in combinations(sizes, 2))
+    return n_cells <= FEW_CELLS and max(column.size for column in columns.values()) <= MAX_VALUES
 
 
 def explorer_page(release: Release, progress: Callable[[str, float], None]) -> str:
@@ -103,6 +116,7 @@ def _content(release: Release, progress: Callable[[str, float], None]) -> dict[s
         "columns": [
             {
                 "name": name,
+                "title": with_label(name, {name: column.label}),
                 "type": column.type,
                 "values": column.in_short,
                 "groups": [[g.label, g.clause] for g in groups[name]],

@@ -62,6 +62,11 @@ class ReleaseDescription:
         ]
         return pa.Table.from_pylist(rows)
 
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the rows of `to_arrow` as plain data."""
+        found: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return found
+
     def to_pandas(self) -> Any:
         """Return a pandas data frame with one row for each statistic of each column."""
         return self.to_arrow().to_pandas()

@@ -65,7 +65,7 @@ function drawing(rows, title, fromZero, width = 720) {
   }
   rows.forEach(([label, a], place) => {
     const y = top + step * (place + 0.5);
-    const most = Math.floor(left / 7.4);
+    const most = Math.floor(left / 8.2);
     const short = label.length > most ? label.slice(0, most - 1) + "\u2026" : label;
     parts.push(`<text text-anchor="end" x="${left - 8}" y="${y + 4}">${escaped(short)}</text>`);
     if (a[3] === null) { parts.push(`<text class="soft" x="${left + 6}" y="${y + 4}">unknown</text>`); return; }
@@ -119,14 +119,15 @@ function start() {
   at("warning").hidden = !content.warning;
   at("about").textContent = `About ${content.total[0]} rows, published with ${content.method}. This file works without a network connection, and sends nothing.`;
   add("promise", content.promises.map(item));
-  table("columns", ["column", "type", "values"], content.columns.map((one) => [one.name, one.type, one.values]));
+  table("columns", ["column", "type", "values"], content.columns.map((one) => [one.title, one.type, one.values]));
   if (content.leftOut.length) {
     at("left-out").hidden = false;
     at("left-out").textContent = `To keep the file small, it has no counts for these pairs of columns: ${content.leftOut.map((two) => two.join(" and ")).join("; ")}.`;
   }
   add("what", [option("", "number of rows"), ...Object.keys(content.figures).map((name) => option(name, name))]);
-  add("by", [option("", "(all rows)"), ...names.map((name) => option(name, name))]);
-  add("column", [option("", "(no condition)"), ...names.map((name) => option(name, name))]);
+  const titled = content.columns.map((one) => [one.name, one.title]);
+  add("by", [option("", "(all rows)"), ...titled.map(([name, title]) => option(name, title))]);
+  add("column", [option("", "(no condition)"), ...titled.map(([name, title]) => option(name, title))]);
   at("by").value = names[0];
   let shown = { rows: [], title: "" };
 
@@ -152,6 +153,10 @@ function start() {
     const quote = (text) => "'" + text.replace(/'/g, "'\\''") + "'";
     const asked = what ? (figure === "mean" ? `--mean ${quote(what.slice(8))}` : `--quantile ${quote(what.slice(10) + ":0.5")}`) : "";
     at("shell").textContent = wheres.map((one) => ["hushtable query", quote(content.folder), one || !asked ? quote(one || "TRUE") : "", asked].filter(Boolean).join(" ")).join("\n");
+    const inR = what ? (figure === "mean" ? "mean_by" : "quantile_by") + `(release, ${words[0]}, where = ` : "count(release, ";
+    const texts = wheres.map((one) => JSON.stringify(one || "TRUE"));
+    at("r").textContent = `library(hushtable)\nrelease <- read_release(${JSON.stringify(content.folder)})\n` +
+      (by ? `for (where in c(\n${texts.map((one) => "    " + one).join(",\n")}\n)) print(${inR}where))` : `${inR}${texts[0]})`);
     shown = { rows: rows || [], title, by, what };
     for (const id of ["csv", "svg", "png"]) at(id).disabled = !rows;
     if (!rows) {
