@@ -15,6 +15,8 @@ from hushtable.evaluation.compare import compare
 from hushtable.methods import Mondrian, RandomSampling
 from hushtable.methods.counts.random_sampling import SampleEstimator
 from hushtable.privacy.noise.sources import SeededNoise
+from hushtable.query.answers import Estimate
+from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -48,6 +50,16 @@ def test_sums_stand_for_all_rows() -> None:
     answer = sampled(50, "1/10")
     assert answer.count("x = 0").value == 500
     assert answer.count("x > 20").high == 0
+
+
+@pytest.mark.parametrize(("part", "ends"), [("c = '-'", (0.0, 0.12)), ("c = '+'", (0.83, 1.0))])
+def test_a_share_that_no_sampled_row_contradicts_is_not_certain(
+    part: str, ends: tuple[float, float]
+) -> None:
+    """Of 30 rows, none with a share of 12% has a probability of 2.2%."""
+    answer = ReleaseQuestions(sampled(30, "1/10")).share(part, None, (), "people")
+    assert isinstance(answer, Estimate)
+    assert (answer.low, answer.high) == pytest.approx(ends, abs=0.02)
 
 
 def test_a_tuple_is_there_binomially_often(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from hushtable.methods.base import CountError, Forecast, Method, Plan, Released,
 from hushtable.methods.count_error import bernoulli_error, few_rows_line, needed_rows
 from hushtable.methods.counts.cell_table import TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, part
-from hushtable.numeric import CONFIDENCE
+from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.mechanisms.single_counts import least
 from hushtable.privacy.noise.noise import Noise
@@ -137,6 +137,9 @@ class RandomSamplingPlan(Plan[SealedTable]):
 # Estimator of random samples of rows.
 
 
+_UNSEEN = NORMAL**2
+
+
 class SampleEstimator(Estimator):
     """Estimator from rows that were published independently, each with the same probability.
 
@@ -179,7 +182,13 @@ class SampleEstimator(Estimator):
         )
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
-        """Estimate sums over rows; each sampled row counts 1/rate (Horvitz-Thompson)."""
+        """Estimate sums over rows; each sampled row counts 1/rate (Horvitz-Thompson).
+
+        The variance of a count has `_UNSEEN` more rows than were seen, so that a share is never
+        certain because no, or each, sampled row satisfies its condition (Agresti and Coull 1998).
+        """
         seen = np.stack([function.values(self.codes) for function in functions])
-        privacy = (1.0 - self.rate) / self.rate**2 * products(seen, together=together)
+        squares = products(seen, together=together)
+        squares += np.diag([0.0 if function.smooth else _UNSEEN for function in functions])
+        privacy = (1.0 - self.rate) / self.rate**2 * squares
         return SumEstimates(seen.sum(axis=1) / self.rate, privacy, np.zeros_like(privacy))
