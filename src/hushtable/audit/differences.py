@@ -352,7 +352,10 @@ def watched_for(
     is_free = is_wide and schema.rows is None
     variants: list[tuple[str, Subject]] = []
     code = constants_of(plan)
-    yield Watched(subject, "what is published", list(claim.pairs), 0.15)
+    pairs: Sequence[Pair] = list(claim.pairs)
+    # Repeated so often that each unlikely number of the code is tried on several pairs.
+    often = range(max(1, -(-10 * len(code.unlikely()) // max(1, len(pairs)))))
+    yield Watched(subject, "what is published", [pair for _ in often for pair in pairs], 0.15)
     if is_wide:
         sizes: Sequence[int] = DISTANT_SIZES if schema.rows is None else (schema.rows,)
         far = list(sweep.distant_pairs(schema, claim.relation, sizes))
