@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pytest
 
 from hushtable.engine.linked_tables import open_linked
@@ -232,6 +233,15 @@ def test_questions_about_the_rows_of_a_child_table(
     assert "persons.old" in visits.frame().column_names
     with pytest.raises(ParameterError, match="choose one of persons, visits, tests"):
         release.of("nothing")
+
+
+def test_all_tables_are_exported_with_matching_keys(release: Release, tmp_path: Path) -> None:
+    release.export(tmp_path / "seeded-tables")
+    read = {path.stem: pa_csv.read_csv(path) for path in (tmp_path / "seeded-tables").iterdir()}
+    assert set(read) == {"persons", "visits", "tests"}
+    assert set(read["visits"]["person"].to_pylist()) <= set(read["persons"]["id"].to_pylist())
+    with pytest.raises(ReleaseError, match="cannot create"):
+        release.export(tmp_path / "seeded-tables")
 
 
 def test_the_statement_reports_associations_of_all_tables(release: Release) -> None:

@@ -417,7 +417,8 @@ def test_an_analyst_needs_no_ledger(series: Series) -> None:
 
 def test_a_plot_has_a_point_for_each_wave(series: Series) -> None:
     drawn = series.plot("age >= 5 AND sex = 'f'")
-    assert drawn.count("<circle") == 3
+    assert drawn.count("<polyline") >= 1
+    assert "by wave" in drawn
     assert "age &gt;= 5" in drawn
 
 

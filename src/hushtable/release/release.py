@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from textwrap import fill
@@ -30,6 +30,7 @@ from hushtable.errors import (
 from hushtable.files.html import html_list, html_table
 from hushtable.files.memory import require_memory
 from hushtable.files.rows import export_rows, stored_rows, with_floats, write_workbook
+from hushtable.files.writing import write_failures_as
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.unit import Unit
 from hushtable.query.answers import Estimate, Estimator
@@ -1189,7 +1190,8 @@ class Release:
         Parameters
         ----------
         path : str or Path
-            The file, which must not exist.
+            The file, which must not exist. For linked tables, a path without suffix is a new folder
+            with a ``.csv`` file for each table, whose keys match.
 
         Raises
         ------
@@ -1197,7 +1199,15 @@ class Release:
             If the noise was seeded and the file name does not contain ``seeded``, or if the file
             cannot be written.
         """
-        export_rows(self.frame, self._marked(path), self.schema)
+        path = self._marked(path)
+        linked = self.statement.estimator.get("linked")
+        if path.suffix or not linked:
+            export_rows(self.frame, path, self.schema)
+            return
+        with write_failures_as(ReleaseError, f"cannot create {str(path)!r}"):
+            path.mkdir()
+        for name in linked["tables"]:
+            export_rows(partial(self.table, name), path / f"{name}.csv", self.schema)
 
     def _marked(self, path: str | Path) -> Path:
         """Return a path; raise an error if it does not say that the noise was seeded."""

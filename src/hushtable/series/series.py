@@ -31,7 +31,6 @@ import pyarrow as pa
 
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError, unpublished
-from hushtable.files import svg
 from hushtable.files.progress import Progress, silent
 from hushtable.files.rows import export_rows
 from hushtable.files.writing import Scratch, sync, write_failures_as
@@ -44,9 +43,10 @@ from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import rounded
 from hushtable.query.answers.estimator import Estimate, written
+from hushtable.query.answers.plot import plot
 from hushtable.release.release import Release
 from hushtable.release.statement import digest_of
-from hushtable.schema import Schema
+from hushtable.schema import Schema, Value
 from hushtable.series.estimates import SeriesAnswers
 from hushtable.series.panel import PanelPlan, PreviousWave, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
@@ -798,7 +798,10 @@ class Series:
             An SVG document.
         """
         answers = self._answers
-        return drawing(where, answers.numbers, answers.levels(where))
+        found: dict[tuple[Value, ...], Estimate] = {
+            (n,): one for n, one in zip(answers.numbers, answers.levels(where), strict=True)
+        }
+        return plot(("wave",), found, f"rows with {where}", written, bars=False, few=1).svg
 
     # --- panels -----------------------------------------------------------------------------------
 
@@ -919,37 +922,3 @@ def _finished(out: Path, entry: Entry) -> bool:
             sync(out.parent)
             return True
     return False
-
-
-# --- plot -----------------------------------------------------------------------------------------
-
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 90, 690, 50, 270
-_MOST_LABELS = 12
-
-
-def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str:
-    """Return an SVG plot of the count at each wave, with 95% intervals and a band through them.
-
-    Examples
-    --------
-    >>> one = Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0)
-    >>> drawing("age >= 65", [1, 2], [one, one]).count("<circle")
-    2
-    """
-    x = svg.Axis(min(waves), max(*waves, min(waves) + 1), _LEFT, _RIGHT)
-    y = svg.Axis(min(e.low for e in levels), max(e.high for e in levels), _BOTTOM, _TOP)
-    step = (y.high - y.low) / 5
-    parts = svg.titles(_LEFT, f"rows with {where}", "by wave, with 95% intervals")
-    parts += svg.grid(x, y, x_text=None, y_text=lambda value: written(value, step))
-    lows, values, highs = (
-        [(x(wave), y(getattr(level, end))) for wave, level in zip(waves, levels, strict=True)]
-        for end in ("low", "value", "high")
-    )
-    parts.append(svg.band(lows, highs))
-    parts += [svg.whisker(*ends) for ends in zip(lows, values, highs, strict=True)]
-    every = -(-len(waves) // _MOST_LABELS)
-    parts += [
-        svg.text(x(wave), _BOTTOM + 20, str(wave), "soft", anchor="middle")
-        for wave in waves[::every]
-    ]
-    return svg.document(_WIDTH, _HEIGHT, parts)

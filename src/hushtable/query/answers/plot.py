@@ -63,11 +63,17 @@ class Plot:
 
 
 def plot(
-    by: Sequence[str], answers: Mapping[Key, Estimate], what: str, write: Write, *, bars: bool
+    by: Sequence[str],
+    answers: Mapping[Key, Estimate],
+    what: str,
+    write: Write,
+    *,
+    bars: bool,
+    few: int = _FEW,
 ) -> Plot:
     """Plot answers by group with their intervals.
 
-    More than 12 ordered values of the first column become a line with a band, one line for each
+    More than `few` ordered values of the first column become a line with a band, one line for each
     value of the second column. Other groups become rows: dots, or bars if `bars` is True and the
     axis starts at 0. `write` formats the numbers at the axes.
 
@@ -84,7 +90,7 @@ def plot(
     known = {key: one for key, one in answers.items() if not math.isnan(one.value)}
     places = list(dict.fromkeys(key[0] for key in known if key and _is_ordered(key[0])))
     series = list(dict.fromkeys(key[1:] for key in known if key and key[0] in places))
-    if len(places) > _FEW and len(series) <= len(_COLORS) and len(by) <= 2:
+    if len(places) > few and len(series) <= len(_COLORS) and len(by) <= 2:
         return _lines(by, known, places, series, what, write=write)
     if len(answers) > _MOST_ROWS:
         raise ParameterError(
