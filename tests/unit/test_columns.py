@@ -157,6 +157,7 @@ class TestPlan:
         assert total == pytest.approx(1e-6, rel=1e-9)
         assert total <= 1e-6
         assert sum(method.forecast(schema).split.values()) == 2
+        assert method.forecast(schema, 10**8).memory_mb < 10  # few tuples, however many rows
 
     def test_optimal_composition_is_used_where_it_is_better(self) -> None:
         schema = ratings_schema(60, max_rows=50)
