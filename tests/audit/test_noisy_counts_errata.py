@@ -114,7 +114,7 @@ def bad_mass(mechanism: CountMechanism, count: int, other: int, merge: dict[int,
 
 
 def test_li_2009_5_the_standard_definition_survives_what_definition_2_does_not() -> None:
-    newest = max(TIGHT.of_one_row.mass(15))
+    newest = max(TIGHT.mass(15))
     assert bad_mass(TIGHT, 15, 14, {}) == pytest.approx(1e-5)
     merge = {newest: newest - 1}
     assert bad_mass(TIGHT, 15, 14, merge) > 3e-5  # more than delta: Definition 2 is broken
@@ -176,7 +176,7 @@ def test_li_2009_7_rows_of_the_matrix_sum_to_one() -> None:
         last = count + 5
         r = math.exp(-0.5)
         total = sum(mass_bounds(PAPER, count, j)[1] for j in (0, *range(10, last + 1)))
-        tail = PAPER.of_one_row.release_probability(count) * r ** (last + 1 - count) / (1 + r)
+        tail = PAPER.release_probability(count) * r ** (last + 1 - count) / (1 + r)
         assert float(total) + tail == pytest.approx(1, abs=1e-14)
         # The paper's r**(i-j) is unbounded above i.
         assert mass_bounds(PAPER, count, count + 4)[1] < mass_bounds(PAPER, count, count + 3)[0]
@@ -234,7 +234,7 @@ def test_li_2009_10_release_counts_are_stated_as_quantiles(
 
 def test_li_2009_11_the_likeliest_published_count_may_be_k() -> None:
     def mode(count: int) -> int:
-        mass = {j: p for j, p in make("paper").mass(count).items() if j}
+        mass = {j: p for j, p in make("paper").of_one_row.mass(count).items() if j}
         return max(mass, key=lambda j: mass[j])
 
     assert mode(11) == 10  # the paper says 11

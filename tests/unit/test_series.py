@@ -219,7 +219,7 @@ def test_a_series_draws_on_a_shared_ledger(tmp_path: Path) -> None:
 
 
 def test_a_declared_break_is_on_record_and_in_answers(series: Series) -> None:
-    with pytest.raises(ParameterError, match="not published"):
+    with pytest.raises(ParameterError, match="not a published column"):
         series.declare_break(1, ["no"], "")
     smooth = series.change("job = 'night'", since=2)
     series.declare_break(3, ["job"], "a new law on night work")
