@@ -236,6 +236,7 @@ def test_labels_are_shown_with_values(labeled: Release) -> None:
     assert counts.to_csv().splitlines()[0].startswith("sex,sex_label,value,low")
     assert counts.to_dict()[0]["sex_label"] == "female"
     assert "F: female" in counts.plot().svg
+    assert f"M: {'male ' * 5}m\u2026" in counts.plot().svg  # cut to 30 letters
     assert "F: female" in repr(labeled.crosstab("sex"))
     queried = labeled.sql("SELECT sex, avg(age), count(*) FROM release GROUP BY sex")
     assert queried.labels == counts.labels

@@ -23,6 +23,7 @@ Write = Callable[[float, float, str], str]  # format a number, by the width of a
 _WIDTH, _ROW, _LEFT, _RIGHT, _TOP, _HEIGHT = 720, 22, 220, 690, 46, 300
 _FEW = 12  # up to this many ordered values are drawn as rows, more of them as a line
 _MOST_ROWS = 200
+_MOST_LETTERS = 30  # of the name of a row, which fit left of the chart
 _COLORS = ("#0b5cad", "#c2571a", "#2e7d32", "#7b3fa0", "#8a6d00", "#b3261e")
 _CLIPPED = "An arrow marks an interval that continues outside the chart."
 _DATE = re.compile(r"\d{4}-\d\d|\d\d:\d\d")
@@ -111,7 +112,9 @@ def _rows(
     is_clipped = False
     for place, (key, one) in enumerate(answers.items()):
         at = y(place + 0.5)
-        parts.append(svg.text(_LEFT - 10, at + 4, _name(key), anchor="end"))
+        name = _name(key)
+        name = name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}\u2026"
+        parts.append(svg.text(_LEFT - 10, at + 4, name, anchor="end"))
         if math.isnan(one.value):
             parts.append(svg.text(_LEFT + 6, at + 4, "unknown", "soft"))
             continue
