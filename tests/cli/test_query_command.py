@@ -113,9 +113,9 @@ def test_all_problems_of_a_question_are_reported_together(run: Run, release: Pat
     for words in ("'sex' is categorical", "'nosuch' is not a published column",
                   "the quantile is 2.0; it must be", "no row can satisfy"):  # fmt: skip
         assert words in said
-    done = run("query", release, "age < 0", "--regress", "log(age) ~ nosuch + sex")
+    done = run("query", release, "age < 0", "--regress", "exp(age) ~ nosuch + sex")
     assert (done.code, done.out) == (2, "")
     said = " ".join(done.err.split())
-    for words in ("'log(age)' is not a valid term", "'nosuch' is not a published column",
+    for words in ("'exp(age)' is not a valid term", "'nosuch' is not a published column",
                   "write C(sex)", "no row can satisfy"):  # fmt: skip
         assert words in said
