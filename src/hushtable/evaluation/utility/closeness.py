@@ -28,7 +28,7 @@ from hushtable.evaluation.utility.slopes import (
     compare_slopes,
     in_short,
 )
-from hushtable.evaluation.utility.statistics import Statistics, ask_statistics
+from hushtable.evaluation.utility.statistics import HALF_WIDTH, Statistics, ask_statistics
 from hushtable.evaluation.utility.workload import (
     ABSOLUTE,
     COVERAGE,
@@ -110,6 +110,7 @@ METRICS = (
     ABSOLUTE,
     COVERAGE,
     WIDTH,
+    HALF_WIDTH,
     ACCURACY,
     BALANCED,
 )
