@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
-from hushtable.arrays import Floats
+if TYPE_CHECKING:
+    from hushtable.arrays import Floats
 
 _NOTHING = Fraction(0)
 
@@ -107,11 +106,14 @@ class Sensitivity:
 
         Examples
         --------
+        >>> import numpy as np
         >>> half = {"x": np.array([0.5, -1.0])}
         >>> moved = Sensitivity(rows=1).of_sums([half, {}], {"x": 2}, 100)
         >>> moved.l1, moved.l2_squared, moved.most
         (202, 20736, 102)
         """
+        import numpy as np  # noqa: PLC0415 - a ledger needs no NumPy
+
         n, found = len(functions), np.ones((1, len(functions)))
         for name, size in sizes.items():
             factors = [one.get(name) for one in functions]
@@ -135,11 +137,16 @@ class Sensitivity:
 
 def _largest(vectors: Floats) -> Floats:
     """Return the vectors that no other one exceeds in every entry; if they are many, a bound."""
-    left, found = vectors, list[Floats]()
+    left = vectors
+    found: list[Floats] = []
     while len(left) and len(found) < _MAX_VECTORS:
-        found.append(left[np.argmax(left.sum(axis=1))])
+        found.append(left[left.sum(axis=1).argmax()][None])
         left = left[(left > found[-1]).any(axis=1)]
-    return vectors.max(axis=0)[None] if len(left) else np.stack(found)
+    if len(left):
+        return vectors.max(axis=0)[None]
+    import numpy as np  # noqa: PLC0415 - a ledger needs no NumPy
+
+    return np.concatenate(found)
 
 
 @dataclass(frozen=True)
