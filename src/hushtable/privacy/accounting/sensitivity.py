@@ -143,7 +143,7 @@ def _largest(vectors: Floats) -> Floats:
         found.append(left[left.sum(axis=1).argmax()][None])
         left = left[(left > found[-1]).any(axis=1)]
     if len(left):
-        return vectors.max(axis=0)[None]
+        found = [vectors.max(axis=0)[None]]
     import numpy as np  # noqa: PLC0415 - a ledger needs no NumPy
 
     return np.concatenate(found)
