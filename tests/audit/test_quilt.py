@@ -484,7 +484,7 @@ def test_bins_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     Recorder.transcript = []
     monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Recorder)
     first = run(table)
-    assert len(first.settings["columns"]["days"]["bins"]) > 256
+    assert len(first.settings["columns"]["days"]["bins"]) > 16
     monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Player)
     for name, other in rows.items():
         Player.transcript = list(Recorder.transcript)
