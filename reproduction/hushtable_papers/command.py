@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from hushtable.cli.ending import warn
-from hushtable.cli.options import AsJson
 from hushtable.cli.plain import REFUSED, print_json
 from hushtable.cli.screen import console
 from hushtable.errors import ParameterError
@@ -23,27 +21,16 @@ from hushtable_papers.papers import PAPERS, measures
 from hushtable_papers.repetitions import reduce_repetitions
 
 
-def reproduce(  # noqa: PLR0917 - the options of a command
-    paper: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(PAPERS)}; without it, list them.")
-    ] = None,
-    figures: Annotated[
-        list[str] | None, typer.Option(help="Number of a figure; default: all. Repeatable.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="New folder; default: PAPER-figures.")] = None,
-    full: Annotated[
-        bool, typer.Option(help="Repeat measurements as often as for the saved points.")
-    ] = False,
-    download: Annotated[
-        bool, typer.Option(help="First download the data whose license allows it (Adult).")
-    ] = False,
-    as_json: AsJson = False,
+def run(
+    paper: str | None,
+    figures: list[str] | None,
+    *,
+    out: Path | None,
+    full: bool,
+    download: bool,
+    as_json: bool,
 ) -> None:
-    """Measure a paper's figures again, and compare them with the saved points.
-
-    Writes the drawings, the points and a report to a new folder. Real data are read from the folder
-    in $HUSHTABLE_DATA; figures whose data are missing are skipped and named.
-    """
+    """Run the command."""
     console.quiet = as_json  # JSON is printed at the end
     if paper is None:
         _list_papers()
@@ -70,13 +57,13 @@ def reproduce(  # noqa: PLR0917 - the options of a command
     }
     for problems in missing.values():
         warn("\n  ".join(problems))
-    run = [number for number in chosen if available[number][1] not in missing]
-    if not run:
+    measurable = [number for number in chosen if available[number][1] not in missing]
+    if not measurable:
         raise ParameterError("No figure is left to measure.")
     seconds = PAPERS[paper].full_seconds if full else PAPERS[paper].reduced_seconds
     console.print(f"All figures of {paper} take about {seconds} CPU seconds.")
-    found = _measure(paper, run, folder)
-    skipped = [number for number in chosen if number not in run]
+    found = _measure(paper, measurable, folder)
+    skipped = [number for number in chosen if number not in measurable]
     if skipped:
         console.print(f"Skipped, since data are missing: {', '.join(skipped)}.")
     console.print(f"Wrote {folder}. The pages of the papers explain each figure.")
@@ -99,13 +86,13 @@ def _list_papers() -> None:
 
 
 def _measure(
-    paper: str, run: list[str], folder: Path
+    paper: str, numbers: list[str], folder: Path
 ) -> dict[str, tuple[list[Difference], list[Difference]]]:
     """Measure figures, write each as soon as it is done; return compared and unexplained points."""
     folder.mkdir()
     saved, done, report = kept(paper), {}, [f"# {PAPERS[paper].reference}\n"]
     found = {}
-    for number in run:
+    for number in numbers:
         start = time.process_time()
         figure = measures(paper)[number][0]()
         took = time.process_time() - start

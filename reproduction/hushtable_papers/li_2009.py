@@ -268,7 +268,7 @@ def try_columns(split: Split, **parameters: Any) -> dict[str, Any]:
 def noise_curve(name: str, frequencies: Iterable[int], **change: Any) -> Curve:
     """Return the curve of noise(f), computed exactly from the formula."""
     method = NoisyCounts(**{**DEFAULT, **change})
-    return Curve(name, [Point.exact(f, method.noise_level(int(f))) for f in frequencies])
+    return Curve(name, [Point.exact(f, method.of_one_row.noise_level(int(f))) for f in frequencies])
 
 
 def figure_1() -> Figure:
