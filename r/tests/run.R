@@ -57,7 +57,7 @@ if (nzchar(folder) && nzchar(Sys.which("hushtable"))) {
 
   # Errors of the command become errors in R, with the same message.
   refused <- tryCatch(mean_by(release, "weight"), error = conditionMessage)
-  stopifnot(grepl("'weight' is not published", refused, fixed = TRUE))
+  stopifnot(grepl("'weight' is not a published column", refused, fixed = TRUE))
   refused <- tryCatch(regression(release, age ~ sex * smoker), error = conditionMessage)
   stopifnot(grepl("interactions", refused))
   refused <- tryCatch(read_release(tempdir()), error = conditionMessage)

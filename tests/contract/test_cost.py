@@ -189,7 +189,10 @@ NEUTRAL = {
     NoisyCounts: {"generalize", "row_count_share", "max_cells"},
     Partition: {"max_depth", "stop_count", "test_from", "target", "split", "budget", "test_share",
                 "summarize", "consistent", "max_regions", "column_share"},
-    Quilt: {"target", "particles", "max_published", "prior", "prior_public"},
+    Quilt: {
+        "target", "particles", "max_published", "prior", "prior_public", "workload",
+        "workload_share",
+    },
     TopDownSpecialization: {"target"},
     Uncertain: {"model", "local", "local_floor", "scales", "carry", "k_column", "k_by", "edges"},
     Degrees: {"max_degree", "mechanism", "n_nodes_share", "bound_share", "largest_bound",

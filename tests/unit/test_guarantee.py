@@ -17,9 +17,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hushtable.errors import CompositionError, ParameterError
 from hushtable.privacy.guarantee import (
-    MAX_DELTA,
-    MAX_EPSILON,
-    MAX_LOSS,
     AnyGuarantee,
     ApproxDP,
     BoundedAdversary,
@@ -29,11 +26,11 @@ from hushtable.privacy.guarantee import (
     PureDP,
     Threshold,
     UncertainAnonymity,
-    Unit,
-    check_epsilon,
     compose,
     parse_guarantee,
 )
+from hushtable.privacy.unit import Unit
+from hushtable.privacy.values import MAX_DELTA, MAX_EPSILON, MAX_LOSS, check_epsilon
 
 ROW = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 PERSON = Unit(kind="person", column="patient", max_rows=3)

@@ -553,7 +553,9 @@ def test_schemas_that_cannot_be_published_are_refused() -> None:
     taken = refused({"name": "t", "columns": {"count": number, "node": number}})
     assert "'count'" in taken
     assert "'node'" in taken
-    assert "target is 'z'" in refused({"name": "t", "columns": columns}, target="z")
+    assert "target 'z' is not a published column" in refused(
+        {"name": "t", "columns": columns}, target="z"
+    )
     assert "5,001 values" in refused({"name": "t", "columns": columns}, target="x")
     few = {"x": {"type": "integer", "low": 0, "high": 3}}
     assert "only column" in refused({"name": "t", "columns": few}, target="x")

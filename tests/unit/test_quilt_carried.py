@@ -65,8 +65,9 @@ def earlier(n_columns: int, variance: float) -> EarlierEstimates:
     both = np.array([N / 2, 0.0, 0.0, N / 2])
     tables.append(EarlierTable(("c0", "c1"), (None, None), (2, 2), both, np.full(4, variance)))
     return EarlierEstimates(
-        dict.fromkeys(names, buckets), {name: np.full(4, 0.25) for name in names}, tables
-    )
+        dict.fromkeys(names, buckets), {name: np.full(4, 0.25) for name in names}, tables,
+        dict.fromkeys(names, 0.0), 0.0,
+    )  # fmt: skip
 
 
 def run(n_columns: int, prior: Prior | None, *, epsilon: float = 0.05, seed: int = 1) -> Released:
@@ -131,7 +132,8 @@ def test_earlier_tables_get_less_weight_if_the_columns_contradict_them() -> None
 def test_a_table_has_the_error_of_the_cell_of_a_random_row() -> None:
     one = EarlierTable(("c0",), (None,), (2,), np.array([98.0, -5.0]), np.array([100.0, 1.0]))
     made = EarlierMeasurements(
-        EarlierEstimates({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one]), ["c0"]
+        EarlierEstimates({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one], {"c0": 0.0}, 0.0),
+        ["c0"],
     )
     assert made.stds() == pytest.approx([((99 * 100 + 1) / 100) ** 0.5])
     assert made.total() == pytest.approx((93.0, 101.0))

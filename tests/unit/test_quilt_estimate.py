@@ -453,7 +453,7 @@ def test_all_rows_of_a_bin_may_have_the_queried_value() -> None:
         RowFunction({"a": of_a, "c": of_c}),
         RowFunction({"c": of_c}),
         RowFunction({"a": of_a, "c": np.ones(400)}),
-        RowFunction({"a": of_a, "c": np.arange(400.0)}, {"c": 1}),
+        RowFunction({"a": of_a, "c": np.arange(400.0)}, {"c": 1}, smooth=frozenset("c")),
     ]
     squares = error.heaped(asked, together=True)
     assert squares[:2, :2] == pytest.approx(np.array([[200**2, 200 * 300], [200 * 300, 300**2]]))
