@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
-import pytest
 
 from hushtable.privacy.noise.sources import SeededNoise
-
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "papers" / "alpha_beta_figures.py"
-
-
-@pytest.fixture(scope="module")
-def figures() -> ModuleType:
-    """Load the script that draws the figures."""
-    spec = importlib.util.spec_from_file_location("alpha_beta_figures", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from hushtable_papers import rastogi_2007 as figures
 
 
-def test_errors_next_to_frapp(figures: ModuleType, shared_data: Path) -> None:
+def test_errors_next_to_frapp(shared_data: Path) -> None:
     """Seeded, so that the result is always the same; the script repeats it with secure noise."""
     table, schema = figures.adult_of_the_paper(shared_data)
     truth = figures.codes_of(table, schema)

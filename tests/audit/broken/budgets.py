@@ -46,7 +46,9 @@ def two_budgets(patch: Patch) -> None:
     patch.setattr(BudgetShares, "spend", spend)
     patch.setattr(
         BudgetShares, "count_noise",
-        lambda self, share, real=BudgetShares.count_noise: real(self, min(Fraction(1), 2 * share)),
+        lambda self, share, moved=None, *, real=BudgetShares.count_noise: real(
+            self, min(Fraction(1), 2 * share), moved
+        ),
     )  # fmt: skip
 
 
@@ -127,8 +129,8 @@ def price_of_half(patch: Patch) -> None:
 def _sharpen(patch: Patch) -> None:
     real = BudgetShares.count_noise
 
-    def count_noise(self: BudgetShares, share: Fraction) -> Any:
-        noise = real(self, share)
+    def count_noise(self: BudgetShares, share: Fraction, moved: Any = None) -> Any:
+        noise = real(self, share, moved)
         return replace(noise, parameter=noise.parameter / 2)
 
     patch.setattr(BudgetShares, "count_noise", count_noise)

@@ -171,8 +171,8 @@ def third_query_is_free(patch: Patch) -> None:
     def record(self: Any, what: str, parts: Any, *given: Any) -> Any:
         return real(self, what, parts if len(self.records) != 2 else [], *given)
 
-    def count_noise(self: Any, share: Fraction) -> Any:
-        noise = noise_of(self, share)
+    def count_noise(self: Any, share: Fraction, moved: Any = None) -> Any:
+        noise = noise_of(self, share, moved)
         return replace(noise, parameter=noise.parameter * Fraction(4, 5))
 
     patch.setattr(RunAccount, "record", record)
