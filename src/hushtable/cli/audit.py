@@ -21,27 +21,31 @@ if TYPE_CHECKING:
 
 def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
     @with_method_options(kind)
-    def audit(  # noqa: PLR0917 - the options of a command
+    def audit(
         method: Any,
-        schema: Annotated[
-            Path | None,
-            typer.Option(help="Schema of the generated tables; default: a small one."),
-        ] = None,
-        runs: Annotated[
-            int, typer.Option(help="Runs on each of two neighboring tables, per promise.", min=2)
-        ] = 20_000,
-        confidence: Annotated[
-            float, typer.Option(help="Confidence level: 1 minus the false alarm probability.")
-        ] = 1 - 1e-6,
-        seconds: Annotated[
-            float,
-            typer.Option(help="Approximate limit on CPU seconds; reduces --runs if needed."),
-        ] = 50.0,
-        largest: Annotated[
-            int, typer.Option(help="Search all tables of at most this many rows (0 to 5).")
-        ] = 3,
+        *,
+        schema: Path | None = None,
+        runs: Annotated[int, typer.Option(min=2)] = 20_000,
+        confidence: float = 1 - 1e-6,
+        seconds: float = 50.0,
+        largest: int = 3,
         as_json: AsJson = False,
     ) -> None:
+        """Search for violations of a method's promise.
+
+        Parameters
+        ----------
+        schema
+            Schema of the generated tables; default: a small one.
+        runs
+            Runs on each of two neighboring tables, per promise.
+        confidence
+            Confidence level: 1 minus the false alarm probability.
+        seconds
+            Approximate limit on CPU seconds; reduces --runs if needed.
+        largest
+            Search all tables of at most this many rows (0 to 5).
+        """
         from hushtable.audit import audit as run  # noqa: PLC0415 - slow to import
 
         public = None if schema is None else ht.Schema.load(schema)

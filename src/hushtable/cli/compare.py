@@ -27,28 +27,34 @@ LABELS = 28  # minimum width of the labels
 WORD = 24  # longer words in a release's column are folded
 
 
-def compare(  # noqa: PLR0917 - the options of a command
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Private table.")],
-    releases: Annotated[
-        list[Path], typer.Argument(metavar="RELEASE...", help="Release folders of that table.")
-    ],
+def compare(
+    data: str,
+    releases: list[Path],
+    *,
     control: ControlPath = None,
     target: Target = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write tables and plots to a new .html file.")
-    ] = None,
+    out: Path | None = None,
     json_file: NumbersPath = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Ledger of the releases, to show the time that publishing took."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Random seed, for a reproducible comparison.", min=0)
-    ] = 0,
+    ledger: Path | None = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
     repeats: Repeats = 5,
     questions: Questions = 20,
 ) -> None:
-    """Compare releases of one table: promise, error, accuracy, risk, size and time (internal)."""
+    """Compare releases of one table: promise, error, accuracy, risk, size and time (internal).
+
+    Parameters
+    ----------
+    data : DATA
+        Private table.
+    releases : RELEASE...
+        Release folders of that table.
+    out
+        Write tables and plots to a new .html file.
+    ledger
+        Ledger of the releases, to show the time that publishing took.
+    seed
+        Random seed, for a reproducible comparison.
+    """
     from hushtable.evaluation.compare import compare as run  # noqa: PLC0415 - slow to import
 
     require_new_files(page=out, numbers=json_file)

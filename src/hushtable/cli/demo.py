@@ -9,9 +9,8 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -38,11 +37,14 @@ MEANS = (("age", "smoker = 'yes'"), ("age", "diagnosis = 'fracture'"))
 _ATTACKED_ROWS, _ROUNDS = 1000, 30
 
 
-def demo(
-    out: Annotated[Path | None, typer.Option(help="New folder for the results.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Publish the embedded sample, query the release, and attack it."""
+def demo(*, out: Path | None = None, as_json: AsJson = False) -> None:
+    """Publish the embedded sample, query the release, and attack it.
+
+    Parameters
+    ----------
+    out
+        New folder for the results.
+    """
     from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415 - keeps help quick
 
     require("publish", "the demo, which publishes a table,")

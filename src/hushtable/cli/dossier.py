@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hushtable.cli.options import AsJson
+from hushtable.cli.options import AsJson, CommandGroup
 from hushtable.cli.plain import visible
 from hushtable.cli.screen import tell
 
@@ -25,7 +25,7 @@ class _DossierGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-dossier_group = typer.Typer(
+dossier_group = CommandGroup(
     name="dossier",
     cls=_DossierGroup,
     no_args_is_help=True,
@@ -35,29 +35,36 @@ dossier_group = typer.Typer(
 
 
 @dossier_group.command(WRITE)
-def write(  # noqa: PLR0917 - the options of a command
-    releases: Annotated[
-        list[Path],
-        typer.Argument(metavar="RELEASE...", help="Folders of releases, or of a series."),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="New .html or .json file.")],
-    ledger: Annotated[Path | None, typer.Option(help="Ledger that was charged.")] = None,
-    evaluation: Annotated[
-        list[Path] | None,
-        typer.Option(help="Output of `evaluate --json FILE` for a release. Repeatable."),
-    ] = None,
-    audit: Annotated[
-        list[Path] | None, typer.Option(help="Output of `audit --json` for the method. Repeatable.")
-    ] = None,
-    facts: Annotated[
-        Path | None, typer.Option(help="YAML file with the custodian's own answers.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Sign with this Ed25519 private key, a PEM file.")
-    ] = None,
+def write(
+    releases: list[Path],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o")],
+    ledger: Path | None = None,
+    evaluation: list[Path] | None = None,
+    audit: list[Path] | None = None,
+    facts: Path | None = None,
+    key: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a dossier about releases; unanswered questions say "not stated"."""
+    """Write a dossier about releases; unanswered questions say "not stated".
+
+    Parameters
+    ----------
+    releases : RELEASE...
+        Folders of releases, or of a series.
+    out
+        New .html or .json file.
+    ledger
+        Ledger that was charged.
+    evaluation
+        Output of `evaluate --json FILE` for a release. Repeatable.
+    audit
+        Output of `audit --json` for the method. Repeatable.
+    facts
+        YAML file with the custodian's own answers.
+    key
+        Sign with this Ed25519 private key, a PEM file.
+    """
     from hushtable.dossier import make_dossier  # noqa: PLC0415 - slow to import
     from hushtable.dossier.seal import write_dossier  # noqa: PLC0415
     from hushtable.files.writing import require_new  # noqa: PLC0415
@@ -102,17 +109,19 @@ def write(  # noqa: PLR0917 - the options of a command
 
 @dossier_group.command("verify")
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The dossier.")],
-    key: Annotated[
-        Path | None, typer.Option(help="Require a signature by this Ed25519 public key (PEM file).")
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the files it refers to; default: the dossier's folder."),
-    ] = None,
-    as_json: AsJson = False,
+    file: Path, *, key: Path | None = None, folder: Path | None = None, as_json: AsJson = False
 ) -> None:
-    """Check a dossier's signature, and that the files it was made from have not changed."""
+    """Check a dossier's signature, and that the files it was made from have not changed.
+
+    Parameters
+    ----------
+    file : FILE
+        The dossier.
+    key
+        Require a signature by this Ed25519 public key (PEM file).
+    folder
+        Folder of the files it refers to; default: the dossier's folder.
+    """
     from hushtable.dossier import verify_dossier  # noqa: PLC0415 - slow to import
 
     found = verify_dossier(file, key=key, folder=folder)

@@ -22,64 +22,58 @@ from hushtable.cli.screen import (
 from hushtable.errors import ParameterError
 
 
-def evaluate(  # noqa: PLR0917 - the options of a command
-    release: Annotated[
-        str,
-        typer.Argument(
-            metavar="RELEASE", help="Release folder, or any CSV or Parquet file with --schema."
-        ),
-    ],
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA", help="Private table (CSV or Parquet), or edge list of a graph."
-        ),
-    ] = None,
+def evaluate(
+    release: str,
+    data: str | None = None,
+    *,
     control: ControlPath = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="Schema of RELEASE, if it is a plain table.")
-    ] = None,
+    schema: Path | None = None,
     target: Target = None,
-    nodes: Annotated[
-        Path | None, typer.Option(help="List of all nodes, if the graph was published with one.")
-    ] = None,
-    source_column: Annotated[
-        str, typer.Option(help="Edge list column of the first node.")
-    ] = "source",
-    target_column: Annotated[
-        str, typer.Option(help="Edge list column of the second node.")
-    ] = "target",
-    out: Annotated[Path | None, typer.Option(help="Write the report to a new .html file.")] = None,
+    nodes: Path | None = None,
+    source_column: str = "source",
+    target_column: str = "target",
+    out: Path | None = None,
     json_file: NumbersPath = None,
-    seed: Annotated[
-        int, typer.Option(help="Random seed, for a reproducible evaluation.", min=0)
-    ] = 0,
-    draws: Annotated[int, typer.Option(help="Draws of values within cells.", min=1)] = 3,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    draws: Annotated[int, typer.Option(min=1)] = 3,
     repeats: Repeats = 5,
     questions: Questions = 20,
-    hold_back: Annotated[
-        bool,
-        typer.Option(
-            help="Without --control: run the method again on part of DATA; the rest is the control."
-        ),
-    ] = True,
-    check: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="k=5,l=3,t=0.2",
-            help="Only check RELEASE for k-anonymity, l-diversity or t-closeness; needs no DATA.",
-        ),
-    ] = None,
-    quasi: Annotated[
-        list[str] | None,
-        typer.Option(help="With --check: a quasi-identifier; default: all others. Repeatable."),
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        typer.Option(help="With --check: a sensitive column; default: the target. Repeatable."),
-    ] = None,
+    hold_back: bool = True,
+    check: list[str] | None = None,
+    quasi: list[str] | None = None,
+    sensitive: list[str] | None = None,
 ) -> None:
-    """Compare a release with the original table: utility and attack risk (internal)."""
+    """Compare a release with the original table: utility and attack risk (internal).
+
+    Parameters
+    ----------
+    release : RELEASE
+        Release folder, or any CSV or Parquet file with --schema.
+    data : DATA
+        Private table (CSV or Parquet), or edge list of a graph.
+    schema
+        Schema of RELEASE, if it is a plain table.
+    nodes
+        List of all nodes, if the graph was published with one.
+    source_column
+        Edge list column of the first node.
+    target_column
+        Edge list column of the second node.
+    out
+        Write the report to a new .html file.
+    seed
+        Random seed, for a reproducible evaluation.
+    draws
+        Draws of values within cells.
+    hold_back
+        Without --control: run the method again on part of DATA; the rest is the control.
+    check : k=5,l=3,t=0.2
+        Only check RELEASE for k-anonymity, l-diversity or t-closeness; needs no DATA.
+    quasi
+        With --check: a quasi-identifier; default: all others. Repeatable.
+    sensitive
+        With --check: a sensitive column; default: the target. Repeatable.
+    """
     from hushtable.evaluation.evaluate import evaluate as run  # noqa: PLC0415 - slow to import
 
     if check:

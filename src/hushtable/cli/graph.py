@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 import hushtable as ht
 from hushtable.cli.ending import Publishing
@@ -45,30 +43,36 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
     @with_method_options(kind, otherwise={"population": POPULATION})
     def publish(
         method: Any,
+        edges: Path,
         *,
-        edges: Annotated[
-            Path,
-            typer.Argument(
-                metavar="EDGES",
-                help="Edge list: .parquet, .csv with a header, or text with two IDs per line; may "
-                "be compressed (.gz).",
-            ),
-        ],
         out: NewFolder,
-        nodes: Annotated[
-            Path | None, typer.Option(help="List of all nodes, including those without edges.")
-        ] = None,
-        source: Annotated[str, typer.Option(help="Column of the first node.")] = "source",
-        target: Annotated[str, typer.Option(help="Column of the second node.")] = "target",
-        name: Annotated[str, typer.Option(help="Name of the release.")] = "graph",
+        nodes: Path | None = None,
+        source: str = "source",
+        target: str = "target",
+        name: str = "graph",
         pays: PayingOptions,
         noise: NoiseName = "secure",
-        plot: Annotated[
-            Path | None,
-            typer.Option(help="Draw private and published degrees to a new SVG file (internal)."),
-        ] = None,
+        plot: Path | None = None,
         as_json: AsJson = False,
     ) -> None:
+        """Publish degrees of a private graph.
+
+        Parameters
+        ----------
+        edges : EDGES
+            Edge list: .parquet, .csv with a header, or text with two IDs per line; may be
+            compressed (.gz).
+        nodes
+            List of all nodes, including those without edges.
+        source
+            Column of the first node.
+        target
+            Column of the second node.
+        name
+            Name of the release.
+        plot
+            Draw private and published degrees to a new SVG file (internal).
+        """
         if plot is not None:
             require_new(plot, ".svg")
         with Publishing() as publishing:
@@ -100,14 +104,20 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
 
 def generate(
     release: ReleasePath,
-    out: Annotated[Path, typer.Option(help="New .txt, .csv or .parquet file.")],
-    model: Annotated[
-        Literal["configuration", "exact"],
-        typer.Option(help="Configuration model (random), or exact degrees."),
-    ] = "configuration",
+    *,
+    out: Path,
+    model: Literal["configuration", "exact"] = "configuration",
     as_json: AsJson = False,
 ) -> None:
-    """Generate a synthetic graph from a release and write its edge list."""
+    """Generate a synthetic graph from a release and write its edge list.
+
+    Parameters
+    ----------
+    out
+        New .txt, .csv or .parquet file.
+    model
+        Configuration model (random), or exact degrees.
+    """
     from hushtable.graph.generate import write_edges  # noqa: PLC0415 - slow to import
 
     edges = ht.generate_graph(ht.Release.load(release), model=model)

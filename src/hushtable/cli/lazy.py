@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from hushtable.cli.ending import Stopped
+from hushtable.cli.options import CommandGroup
 
 if TYPE_CHECKING:
     from hushtable.methods.spec import MethodSpec
@@ -91,6 +92,6 @@ class _Commands(Mapping[str, Any]):
 
 def as_command(name: str, function: Callable[..., None]) -> Any:
     """Return a command whose options are the function's parameters."""
-    alone = typer.Typer(add_completion=False)
+    alone = CommandGroup(add_completion=False)
     alone.command(name)(function)
     return get_command(alone)

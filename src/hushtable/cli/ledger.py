@@ -14,13 +14,20 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_decision
+from hushtable.cli.options import (
+    AsJson,
+    CommandGroup,
+    Reason,
+    Responsible,
+    ReviewBy,
+    stated_decision,
+)
 from hushtable.cli.plain import print_json, visible
 from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
 from hushtable.errors import ParameterError
 from hushtable.privacy.values import rounded
 
-ledger_group = typer.Typer(
+ledger_group = CommandGroup(
     name="ledger", no_args_is_help=True, help="Manage the privacy budget of a table."
 )
 
@@ -28,27 +35,31 @@ LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="Ledger file.")
 
 
 @ledger_group.command("init")
-def init(  # noqa: PLR0917 - the options of a command
+def init(
     file: LedgerPath,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on epsilon.")],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
-    schema: Annotated[
-        Path | None,
-        typer.Option(help="Bind the ledger to the table with this schema."),
-    ] = None,
-    allow_uncounted: Annotated[
-        bool,
-        typer.Option(
-            "--allow-uncounted",
-            help="Also accept releases whose cost cannot be counted; every statement will say so.",
-        ),
-    ] = False,
+    *,
+    epsilon: str,
+    delta: str = "0",
+    schema: Path | None = None,
+    allow_uncounted: bool = False,
     responsible: Responsible = "",
     reason: Reason = "",
     review_by: ReviewBy = "",
     as_json: AsJson = False,
 ) -> None:
-    """Create a ledger with a cap on the total privacy budget."""
+    """Create a ledger with a cap on the total privacy budget.
+
+    Parameters
+    ----------
+    epsilon : NUMBER
+        Cap on epsilon.
+    delta : NUMBER
+        Cap on delta.
+    schema
+        Bind the ledger to the table with this schema.
+    allow_uncounted
+        Also accept releases whose cost cannot be counted; every statement will say so.
+    """
     from hushtable.schema.linked_schema import load_persons  # noqa: PLC0415 - keeps other commands quick
 
     public = load_persons(schema) if schema is not None else None
@@ -65,17 +76,16 @@ def init(  # noqa: PLR0917 - the options of a command
 
 
 @ledger_group.command("show")
-def show(
-    file: LedgerPath,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON with exact numbers to standard output.")
-    ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write the account to a new .html file."),
-    ] = None,
-) -> None:
-    """Verify the ledger, then show charges and the remaining budget."""
+def show(file: LedgerPath, *, as_json: AsJson = False, html: Path | None = None) -> None:
+    """Verify the ledger, then show charges and the remaining budget.
+
+    Parameters
+    ----------
+    as_json
+        Write JSON with exact numbers to standard output.
+    html : FILE
+        Write the account to a new .html file.
+    """
     require_new_files(page=html, numbers=None)
     book = ht.Ledger.open(file)
     content = book.show()
@@ -93,18 +103,28 @@ def show(
 
 
 @ledger_group.command("reserve")
-def reserve(  # noqa: PLR0917 - the options of a command
+def reserve(
     file: LedgerPath,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to reserve.")],
-    purpose: Annotated[str, typer.Option(help="Purpose, recorded in the ledger.")],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to reserve.")] = "0",
-    composition: Annotated[
-        Literal["basic", "zcdp", "gaussian"],
-        typer.Option(help="What to reserve: gaussian for quilt and linked, zcdp for a series."),
-    ] = "basic",
+    *,
+    epsilon: str,
+    purpose: str,
+    delta: str = "0",
+    composition: Literal["basic", "zcdp", "gaussian"] = "basic",
     as_json: AsJson = False,
 ) -> None:
-    """Reserve budget; `publish --reservation` charges it, `cancel` frees it."""
+    """Reserve budget; `publish --reservation` charges it, `cancel` frees it.
+
+    Parameters
+    ----------
+    epsilon : NUMBER
+        Epsilon to reserve.
+    purpose
+        Purpose, recorded in the ledger.
+    delta : NUMBER
+        Delta to reserve.
+    composition
+        What to reserve: gaussian for quilt and linked, zcdp for a series.
+    """
     from hushtable.privacy.composition import concentrated_share  # noqa: PLC0415 - slow to import
     from hushtable.privacy.gaussian_dp import gaussian_share  # noqa: PLC0415
 
@@ -136,37 +156,42 @@ def review(
 
 
 @ledger_group.command("cancel")
-def cancel(
-    file: LedgerPath,
-    reservation: Annotated[int, typer.Argument(help="Number of the reservation.")],
-    as_json: AsJson = False,
-) -> None:
-    """Cancel a reservation and free its remainder; charges to it remain."""
+def cancel(file: LedgerPath, reservation: int, *, as_json: AsJson = False) -> None:
+    """Cancel a reservation and free its remainder; charges to it remain.
+
+    Parameters
+    ----------
+    reservation
+        Number of the reservation.
+    """
     ht.Ledger.open(file).release_reservation(reservation)
     tell(f"Reservation {reservation} is canceled.", as_json=as_json, canceled=reservation)
 
 
 @ledger_group.command("verify")
-def verify(
-    file: LedgerPath,
-    receipt: Annotated[
-        str | None, typer.Option(help="Receipt from a statement; it must be in the ledger.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check that the ledger was not modified or, with --receipt, replaced by an older copy."""
+def verify(file: LedgerPath, *, receipt: str | None = None, as_json: AsJson = False) -> None:
+    """Check that the ledger was not modified or, with --receipt, replaced by an older copy.
+
+    Parameters
+    ----------
+    receipt
+        Receipt from a statement; it must be in the ledger.
+    """
     ht.Ledger.open(file).verify(receipt=receipt)
     tell("The ledger is intact.", as_json=as_json, intact=True)
 
 
 @ledger_group.command("void")
-def void(
-    file: LedgerPath,
-    entry: Annotated[int, typer.Argument(help="Number of the entry.")],
-    reason: Annotated[str, typer.Option(help="Justification, recorded in the ledger.")],
-    as_json: AsJson = False,
-) -> None:
-    """Refund a charge for which nothing was released; the decision is recorded."""
+def void(file: LedgerPath, entry: int, *, reason: str, as_json: AsJson = False) -> None:
+    """Refund a charge for which nothing was released; the decision is recorded.
+
+    Parameters
+    ----------
+    entry
+        Number of the entry.
+    reason
+        Justification, recorded in the ledger.
+    """
     ht.Ledger.open(file).void(entry, reason)
     tell(f"Entry {entry} is void.", as_json=as_json, void=entry)
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 import typer
 
+from hushtable.docstrings import entries, without_parameters
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -42,23 +53,11 @@ RowsToExpect = Annotated[
 ]
 
 NewFolder = Annotated[Path, typer.Option(help="New folder for the release.")]
-LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger to charge.")]
-ReservationOption = Annotated[
-    int | None, typer.Option(help="Number of the ledger's reservation to charge.")
-]
 EngineOption = Annotated[
     Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="Engine that counts.")
 ]
 NoiseName = Annotated[
     Literal["secure", "opendp"], typer.Option(help="Noise samplers: built in, or OpenDP's.")
-]
-Purpose = Annotated[str, typer.Option(help="Purpose, recorded in the ledger.")]
-SamePeople = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REASON",
-        help="Charge a ledger of another table of the same people; REASON is recorded.",
-    ),
 ]
 Responsible = Annotated[
     str, typer.Option(metavar="WHO", help="Person responsible, recorded in the ledger.")
@@ -68,14 +67,6 @@ ReviewBy = Annotated[
     str,
     typer.Option(metavar="DAY", help="Review date, such as 2027-06-30, recorded in the ledger."),
 ]
-StateDecision = Annotated[
-    bool,
-    typer.Option(
-        "--state-decision",
-        help="Also publish responsible person, justification and review date in the statement.",
-    ),
-]
-Receipt = Annotated[str | None, typer.Option(help="Receipt that the ledger must contain.")]
 MemoryLimit = Annotated[str | None, typer.Option(help="Memory limit for counting, such as 1GB.")]
 Anyway = Annotated[
     bool, typer.Option("--anyway", help="Publish even if the forecast is mostly noise.")
@@ -109,19 +100,35 @@ def stated_decision(responsible: str, reason: str, review_by: str) -> Decision |
     return Decision(responsible=responsible, reason=reason, review_by=review_by)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PayingOptions:
-    """Options of publishing commands: ledger, reservation and recorded decision."""
+    """Options of publishing commands: ledger, reservation and recorded decision.
 
-    ledger: LedgerThatPays = None
-    reservation: ReservationOption = None
-    purpose: Purpose = ""
-    same_people: SamePeople = None
-    receipt: Receipt = None
+    Parameters
+    ----------
+    ledger
+        Ledger to charge.
+    reservation
+        Number of the ledger's reservation to charge.
+    purpose
+        Purpose, recorded in the ledger.
+    same_people : REASON
+        Charge a ledger of another table of the same people; REASON is recorded.
+    receipt
+        Receipt that the ledger must contain.
+    state_decision
+        Also publish responsible person, justification and review date in the statement.
+    """
+
+    ledger: Path | None = None
+    reservation: int | None = None
+    purpose: str = ""
+    same_people: str | None = None
+    receipt: str | None = None
     responsible: Responsible = ""
     reason: Reason = ""
     review_by: ReviewBy = ""
-    state_decision: StateDecision = False
+    state_decision: bool = False
 
     def paying(self) -> PaymentOptions:
         """Return the keyword arguments for `hushtable.publish`."""
@@ -136,17 +143,56 @@ class PayingOptions:
         }
 
 
-def _expand_payment(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """Expand a `PayingOptions` parameter into one parameter per field; keep any other."""
-    if parameter.annotation is not PayingOptions:
-        return [parameter]
-    hints = get_type_hints(PayingOptions, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name, parameter.kind, default=field.default, annotation=hints[field.name]
+# --- help texts from docstrings -------------------------------------------------------------------
+
+
+class CommandGroup(typer.Typer):
+    """A group of commands whose options are described in their docstrings."""
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        """Return a decorator that adds a function as a command."""
+        register = super().command(name, **options)
+        return lambda command: register(described(command))
+
+
+def described(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn the parameters that a command's docstring describes into arguments and options.
+
+    Keyword-only parameters become options, the others arguments. The entry of a parameter is its
+    help text, and the text after its name and a colon replaces the type in the usage line. A switch
+    that is off by default gets no option that turns it off. A parameter `pays: PayingOptions` is
+    expanded into its fields.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=list(_described_parameters(command))
+    )
+    command.__doc__ = without_parameters(command.__doc__ or "")
+    return command
+
+
+def _described_parameters(command: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    said = entries(command.__doc__)
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        annotation, is_option = parameter.annotation, parameter.kind is parameter.KEYWORD_ONLY
+        if annotation is PayingOptions:
+            yield from _described_parameters(PayingOptions)
+            continue
+        if not is_option and parameter.name not in said:  # the method, or described by its type
+            yield parameter
+            continue
+        kind, *given = (
+            get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
         )
-        for field in dataclasses.fields(PayingOptions)
-    ]
+        if given:
+            info = copy.copy(given[0])
+        elif kind is bool and not parameter.default:
+            info = typer.Option(f"--{parameter.name.replace('_', '-')}")
+        else:
+            info = typer.Option() if is_option else typer.Argument()
+        if entry := said.get(parameter.name):
+            info.help, info.metavar = entry.text, entry.kind or None
+        yield parameter.replace(annotation=Annotated[kind, info])
 
 
 # --- the fields of a method -----------------------------------------------------------------------
@@ -239,18 +285,15 @@ def with_method_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds a method's fields to a command, which receives ``method``.
 
-    A field replaces an option of the command that has the same name. A parameter
-    ``pays: PayingOptions`` is expanded into its fields. `otherwise` has the fields with a computed
-    default.
+    A field replaces an option of the command that has the same name. `otherwise` has the fields
+    with a computed default.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def run(**arguments: Any) -> None:
             own = {name: value for name, value in arguments.items() if name not in fields}
-            if "pays" in taken:
-                own["pays"] = PayingOptions(
-                    **{name: own.pop(name) for name in paying if name in own}
-                )
+            if pays:
+                own["pays"] = PayingOptions(**{name: own.pop(name) for name in paying & own.keys()})
             options = {name: value for name, value in arguments.items() if name in fields}
             for name in otherwise.keys() & fields:
                 if options[name] is None:
@@ -259,14 +302,12 @@ def with_method_options(
 
         declared = kind.fields()
         fields = {field.name for field in declared}
-        taken = inspect.signature(command, eval_str=True).parameters
-        paying = [field.name for field in dataclasses.fields(PayingOptions)]
-        left_out = {"method", *fields}
+        pays = "pays" in inspect.signature(command).parameters
+        paying = {field.name for field in dataclasses.fields(PayingOptions)}
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for own in taken.values()
-            for parameter in _expand_payment(own)
-            if parameter.name not in left_out
+            for parameter in _described_parameters(command)
+            if parameter.name not in {"method", *fields}
         ]
         parameters += [_option(field, otherwise.get(field.name)) for field in declared]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

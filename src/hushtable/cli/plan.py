@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
 import hushtable as ht
@@ -50,50 +49,39 @@ SOLVABLE = {
 
 def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
     @with_method_options(kind, otherwise=SOLVABLE)
-    def plan(  # noqa: PLR0917 - the options of a command
+    def plan(
         method: ht.Method,
         schema: SchemaPath,
+        *,
         rows: RowsToExpect = None,
-        want: Annotated[
-            str | None,
-            typer.Option(
-                help='Solve for epsilon: "count error 50 at 1%" means an error of at most 50 rows, '
-                "with 95% confidence, for a count of 1% of the rows."
-            ),
-        ] = None,
-        plot: Annotated[
-            Path | None, typer.Option(help="Draw error against epsilon to a new SVG file.")
-        ] = None,
-        dry_run: Annotated[
-            bool,
-            typer.Option(
-                "--dry-run",
-                help="Dry run on a surrogate table made from the schema: show the error of counts "
-                "by column and for pairs. Costs no budget.",
-            ),
-        ] = False,
-        like: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="PUBLIC",
-                help="Simulate with this public table instead; never use the private table.",
-            ),
-        ] = None,
-        simulate: Annotated[
-            bool,
-            typer.Option(
-                help="Publish surrogate tables made from the schema; show the errors of answers. "
-                "Costs no budget; results are stored in the user's cache folder.",
-            ),
-        ] = True,
-        beside: Annotated[
-            bool,
-            typer.Option(
-                help="Simulate other methods too, with the same epsilon, and order them by error.",
-            ),
-        ] = False,
+        want: str | None = None,
+        plot: Path | None = None,
+        dry_run: bool = False,
+        like: Path | None = None,
+        simulate: bool = True,
+        beside: bool = False,
         as_json: AsJson = False,
     ) -> None:
+        """Show promise, budget and expected error of a method.
+
+        Parameters
+        ----------
+        want
+            Solve for epsilon: "count error 50 at 1%" means an error of at most 50 rows, with
+            95% confidence, for a count of 1% of the rows.
+        plot
+            Draw error against epsilon to a new SVG file.
+        dry_run
+            Dry run on a surrogate table made from the schema: show the error of counts by
+            column and for pairs. Costs no budget.
+        like : PUBLIC
+            Simulate with this public table instead; never use the private table.
+        simulate
+            Publish surrogate tables made from the schema; show the errors of answers. Costs no
+            budget; results are stored in the user's cache folder.
+        beside
+            Simulate other methods too, with the same epsilon, and order them by error.
+        """
         from hushtable.cli import error_curve  # noqa: PLC0415 - slow to import
         from hushtable.methods.base import SUPPOSED_ROWS  # noqa: PLC0415
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 import hushtable as ht
 from hushtable.cli.ending import Publishing, warn
@@ -32,30 +30,30 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
     @with_method_options(kind)
     def publish(
         method: ht.Method,
-        *,
         data: DataPath,
         schema: SchemaPath,
+        *,
         out: NewFolder,
         pays: PayingOptions,
         engine: EngineOption = "auto",
         noise: NoiseName = "secure",
         memory_limit: MemoryLimit = None,
-        columns: Annotated[
-            str | None,
-            typer.Option(metavar="A,B,...", help="Publish only these columns of the schema."),
-        ] = None,
+        columns: str | None = None,
         rows: RowsToExpect = None,
         anyway: Anyway = False,
-        explore: Annotated[
-            bool | None,
-            typer.Option(
-                "--explore/--no-explore",
-                help="Add explore.html to the release, a page with answers. By default, if its "
-                "answers take seconds.",
-            ),
-        ] = None,
+        explore: bool | None = None,
         as_json: AsJson = False,
     ) -> None:
+        """Publish a private table.
+
+        Parameters
+        ----------
+        columns : A,B,...
+            Publish only these columns of the schema.
+        explore
+            Add explore.html to the release, a page with answers. By default, if its answers
+            take seconds.
+        """
         publish_and_show(
             ht.publish,
             data,

@@ -6,9 +6,7 @@ import gc
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
@@ -146,80 +144,55 @@ def show(release: ReleasePath, as_json: AsJson = False) -> None:
         console.print(Markdown(statement.for_people()))
 
 
-def query(  # noqa: PLR0917 - the options of a command
+def query(
     release: ReleasePath,
-    where: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[WHERE]", help="SQL WHERE clause. Required unless another question is given."
-        ),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Answer separately for each value of COLUMN. Repeatable; not with --regress.",
-        ),
-    ] = None,
-    mean: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Estimate the mean of COLUMN.")
-    ] = None,
-    quantile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN:P",
-            help="Estimate quantile P of COLUMN, such as age:0.5 for the median.",
-        ),
-    ] = None,
-    regress: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMULA",
-            help="Fit a linear regression, such as 'pay ~ age + C(region)'.",
-        ),
-    ] = None,
-    logistic: Annotated[
-        bool,
-        typer.Option(
-            "--logistic", help="With --regress: fit a logistic regression (binary outcome)."
-        ),
-    ] = False,
-    share: Annotated[
-        str | None,
-        typer.Option(metavar="CONDITION", help="Estimate the share of rows with CONDITION."),
-    ] = None,
-    sql: Annotated[
-        str | None,
-        typer.Option(
-            metavar="QUERY",
-            help="Answer 'SELECT column, avg(column) FROM release WHERE ... GROUP BY column'.",
-        ),
-    ] = None,
-    population: Annotated[
-        bool,
-        typer.Option(
-            "--population",
-            help="Include sampling error: intervals for the population behind the table.",
-        ),
-    ] = False,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help="Public CSV or Parquet file, for IN (SELECT column FROM NAME ...). Repeatable.",
-        ),
-    ] = None,
-    of: Annotated[
-        str | None,
-        typer.Option(metavar="TABLE", help="Linked tables: ask about the rows of this table."),
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the answer to a new CSV file.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the answer and its interval to a new SVG file.")
-    ] = None,
+    where: str | None = None,
+    *,
+    by: list[str] | None = None,
+    mean: str | None = None,
+    quantile: str | None = None,
+    regress: str | None = None,
+    logistic: bool = False,
+    share: str | None = None,
+    sql: str | None = None,
+    population: bool = False,
+    table: list[str] | None = None,
+    of: str | None = None,
+    csv: Path | None = None,
+    plot: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate a count, mean, quantile or regression from a release, with 95% intervals."""
+    """Estimate a count, mean, quantile or regression from a release, with 95% intervals.
+
+    Parameters
+    ----------
+    where : [WHERE]
+        SQL WHERE clause. Required unless another question is given.
+    by : COLUMN
+        Answer separately for each value of COLUMN. Repeatable; not with --regress.
+    mean : COLUMN
+        Estimate the mean of COLUMN.
+    quantile : COLUMN:P
+        Estimate quantile P of COLUMN, such as age:0.5 for the median.
+    regress : FORMULA
+        Fit a linear regression, such as 'pay ~ age + C(region)'.
+    logistic
+        With --regress: fit a logistic regression (binary outcome).
+    share : CONDITION
+        Estimate the share of rows with CONDITION.
+    sql : QUERY
+        Answer 'SELECT column, avg(column) FROM release WHERE ... GROUP BY column'.
+    population
+        Include sampling error: intervals for the population behind the table.
+    table : NAME=FILE
+        Public CSV or Parquet file, for IN (SELECT column FROM NAME ...). Repeatable.
+    of : TABLE
+        Linked tables: ask about the rows of this table.
+    csv
+        Write the answer to a new CSV file.
+    plot
+        Draw the answer and its interval to a new SVG file.
+    """
     asked = QueryOptions(
         where=where,
         by=tuple(by or ()),
@@ -239,13 +212,15 @@ def query(  # noqa: PLR0917 - the options of a command
 
 
 def describe(
-    release: ReleasePath,
-    columns: Annotated[
-        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="Default: all columns.")
-    ] = None,
-    as_json: AsJson = False,
+    release: ReleasePath, columns: list[str] | None = None, *, as_json: AsJson = False
 ) -> None:
-    """Describe columns of a release: type, values, and distribution with 95% intervals."""
+    """Describe columns of a release: type, values, and distribution with 95% intervals.
+
+    Parameters
+    ----------
+    columns : [COLUMN]...
+        Default: all columns.
+    """
     described = _load(release).describe(*(columns or ()))
     if as_json:
         print_json(described.to_dict())
@@ -253,14 +228,14 @@ def describe(
         print_line(str(described))
 
 
-def export(
-    release: ReleasePath,
-    out: Annotated[
-        Path, typer.Option(help="New .csv, .parquet, .dta (Stata) or .sav (SPSS) file.")
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Write the microdata rows of a release to a file."""
+def export(release: ReleasePath, *, out: Path, as_json: AsJson = False) -> None:
+    """Write the microdata rows of a release to a file.
+
+    Parameters
+    ----------
+    out
+        New .csv, .parquet, .dta (Stata) or .sav (SPSS) file.
+    """
     from hushtable.cli.screen import tell  # noqa: PLC0415 - slow to import
 
     opened = _load(release)
@@ -271,21 +246,23 @@ def export(
 
 def tables(
     release: ReleasePath,
-    columns: Annotated[
-        list[str],
-        typer.Argument(metavar="A,B...", help="Columns of a table, such as region,sex. Several."),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="New file: .json (JSON-stat), .csv (SDMX-CSV) or .xlsx."),
-    ] = None,
-    of: Annotated[
-        str | None,
-        typer.Option(metavar="TABLE", help="Linked tables: count the rows of this table."),
-    ] = None,
+    columns: list[str],
+    *,
+    out: Path | None = None,
+    of: str | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate tables that add up exactly, with all margins and levels of taxonomies."""
+    """Estimate tables that add up exactly, with all margins and levels of taxonomies.
+
+    Parameters
+    ----------
+    columns : A,B...
+        Columns of a table, such as region,sex. Several.
+    out
+        New file: .json (JSON-stat), .csv (SDMX-CSV) or .xlsx.
+    of : TABLE
+        Linked tables: count the rows of this table.
+    """
     from hushtable.cli.screen import console, tell  # noqa: PLC0415 - slow to import
 
     opened = _load(release) if of is None else _load(release).of(of)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import hushtable as ht
-from hushtable.cli.options import AsJson, DataPath, SchemaPath
+from hushtable.cli.options import AsJson, CommandGroup, DataPath, SchemaPath
 from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console, print_lines, tell
 from hushtable.errors import HushtableError, ParameterError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hushtable.drafting.schema_editor import SchemaFile
     from hushtable.schema.file_format import FileFormat
 
-schema_group = typer.Typer(
+schema_group = CommandGroup(
     name="schema", no_args_is_help=True, help="Draft and check the public schema."
 )
 
@@ -45,44 +45,42 @@ _FOR_THE_CUSTODIAN = (
 
 
 @schema_group.command("draft")
-def draft(  # noqa: PLR0917 - the options of a command
+def draft(
     data: DataPath,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="New file for the schema; default: standard output."),
-    ] = None,
-    codebook: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take domains from a public description: DDI .xml, data dictionary .csv or "
-            ".json, Frictionless or CSVW .json, schema .yaml, release folder or "
-            "COLUMN=HIERARCHY.csv. Repeatable.",
-        ),
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of a text file, such as latin-1.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Delimiter of a text file; 'tab' for tabs.")
-    ] = None,
-    sheet: Annotated[
-        str | None, typer.Option(help="Sheet of an Excel workbook that has several.")
-    ] = None,
-    dates: Annotated[
-        str | None, typer.Option(help="Order of the parts of dates, such as day-month-year.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
-    first_line_is_names: Annotated[
-        bool,
-        typer.Option(
-            "--first-line-is-names",
-            help="Use the first line as column names even if it looks like a data row.",
-        ),
-    ] = False,
+    *,
+    out: Annotated[Path | None, typer.Option("-o", "--out")] = None,
+    codebook: list[str] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+    dates: str | None = None,
+    force: bool = False,
+    first_line_is_names: bool = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose a schema for a table; parts taken from the data are marked `confirm`."""
+    """Propose a schema for a table; parts taken from the data are marked `confirm`.
+
+    Parameters
+    ----------
+    out
+        New file for the schema; default: standard output.
+    codebook : FILE
+        Take domains from a public description: DDI .xml, data dictionary .csv or .json,
+        Frictionless or CSVW .json, schema .yaml, release folder or COLUMN=HIERARCHY.csv.
+        Repeatable.
+    encoding
+        Encoding of a text file, such as latin-1.
+    delimiter
+        Delimiter of a text file; 'tab' for tabs.
+    sheet
+        Sheet of an Excel workbook that has several.
+    dates
+        Order of the parts of dates, such as day-month-year.
+    force
+        Overwrite the file of --out.
+    first_line_is_names
+        Use the first line as column names even if it looks like a data row.
+    """
     from hushtable.drafting import drafted  # noqa: PLC0415 - slow to import
 
     if out is not None and out.exists() and not force:
@@ -243,20 +241,23 @@ def matching(columns: Sequence[str], given: Sequence[str]) -> list[str]:
 @schema_group.command("confirm")
 def confirm(
     schema: SchemaPath,
-    because: Annotated[
-        str,
-        typer.Option(metavar="REASON", help="How this is known without the table; recorded."),
-    ],
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Columns to confirm; patterns such as 'income*'."),
-    ] = None,
-    table: Annotated[
-        bool, typer.Option("--table", help="Confirm the unit, words for missing values and format.")
-    ] = False,
+    *,
+    because: str,
+    columns: str | None = None,
+    table: bool = False,
     as_json: AsJson = False,
 ) -> None:
-    """Confirm columns of a draft as public, with one reason; for scripts."""
+    """Confirm columns of a draft as public, with one reason; for scripts.
+
+    Parameters
+    ----------
+    because : REASON
+        How this is known without the table; recorded.
+    columns : A,B,...
+        Columns to confirm; patterns such as 'income*'.
+    table
+        Confirm the unit, words for missing values and format.
+    """
     from hushtable.drafting.schema_editor import SchemaFile  # noqa: PLC0415 - slow to import
 
     public = ht.Schema.load(schema)

@@ -11,6 +11,7 @@ import hushtable as ht
 from hushtable.cli.options import (
     Anyway,
     AsJson,
+    CommandGroup,
     EngineOption,
     MemoryLimit,
     NoiseName,
@@ -28,7 +29,7 @@ from hushtable.cli.screen import console, tell
 if TYPE_CHECKING:
     from hushtable.series.plan import Expected
 
-series_group = typer.Typer(
+series_group = CommandGroup(
     name="series",
     no_args_is_help=True,
     help="Publish the same columns in every wave, under one promise.",
@@ -52,48 +53,50 @@ _TYPICAL_ROWS = 30_000
 
 
 @series_group.command("init")
-def init(  # noqa: PLR0917 - the options of a command
-    folder: Annotated[Path, typer.Argument(metavar="SERIES", help="New folder for the series.")],
+def init(
+    folder: Path,
     schema: SchemaPath,
-    epsilon: Annotated[
-        str, typer.Option(metavar="NUMBER", help="Total epsilon of all releases of the series.")
-    ],
-    delta: Annotated[
-        str, typer.Option(metavar="NUMBER", help="Total delta of all releases of the series.")
-    ],
-    waves: Annotated[
-        int | None, typer.Option(help="Number of planned waves; default: no fixed end.")
-    ] = None,
-    spares: Annotated[
-        int, typer.Option(help="Extra releases, for corrections and failed runs.")
-    ] = 1,
-    horizon: Annotated[
-        int | None,
-        typer.Option(help="Without --waves: the wave by which half of the budget is spent."),
-    ] = None,
-    change: Annotated[
-        float, typer.Option(help="Expected share of people who change per wave; a rough guess.")
-    ] = 0.05,
-    panel: Annotated[
-        bool,
-        typer.Option(
-            "--panel", help="Link people across waves: publish transitions and panel rows."
-        ),
-    ] = False,
+    *,
+    epsilon: str,
+    delta: str,
+    waves: int | None = None,
+    spares: int = 1,
+    horizon: int | None = None,
+    change: float = 0.05,
+    panel: bool = False,
     rows: RowsToExpect = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Ledger of the same people that pays; default: a new one.")
-    ] = None,
-    same_people: Annotated[
-        str | None,
-        typer.Option(metavar="REASON", help="Why this ledger is about the same people; recorded."),
-    ] = None,
+    ledger: Path | None = None,
+    same_people: str | None = None,
     responsible: Responsible = "",
     reason: Reason = "",
     review_by: ReviewBy = "",
     as_json: AsJson = False,
 ) -> None:
-    """Create a series: plan its total budget and forecast its errors; reads no data."""
+    """Create a series: plan its total budget and forecast its errors; reads no data.
+
+    Parameters
+    ----------
+    folder : SERIES
+        New folder for the series.
+    epsilon : NUMBER
+        Total epsilon of all releases of the series.
+    delta : NUMBER
+        Total delta of all releases of the series.
+    waves
+        Number of planned waves; default: no fixed end.
+    spares
+        Extra releases, for corrections and failed runs.
+    horizon
+        Without --waves: the wave by which half of the budget is spent.
+    change
+        Expected share of people who change per wave; a rough guess.
+    panel
+        Link people across waves: publish transitions and panel rows.
+    ledger
+        Ledger of the same people that pays; default: a new one.
+    same_people : REASON
+        Why this ledger is about the same people; recorded.
+    """
     from hushtable.privacy.rational import as_rational  # noqa: PLC0415 - slow to import
 
     public = ht.Schema.load(schema)
@@ -154,34 +157,35 @@ def _show_expected(expected: Expected, rows: int, change: float) -> None:
 
 
 @series_group.command("publish")
-def publish(  # noqa: PLR0917 - the options of a command
+def publish(
     folder: Folder,
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Table of the wave (CSV or Parquet).")
-    ],
-    before: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="In a panel: private table of the previous wave."),
-    ] = None,
-    wave: Annotated[int | None, typer.Option(help="Number of the wave; default: the next.")] = None,
-    correct: Annotated[
-        str | None,
-        typer.Option(metavar="REASON", help="Publish a wave again; the statement says so and why."),
-    ] = None,
-    unseen: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON",
-            help="Refund a killed run whose output nobody saw; REASON is recorded.",
-        ),
-    ] = None,
+    data: str,
+    *,
+    before: str | None = None,
+    wave: int | None = None,
+    correct: str | None = None,
+    unseen: str | None = None,
     engine: EngineOption = "auto",
     noise: NoiseName = "secure",
     memory_limit: MemoryLimit = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a wave, using all earlier waves as prior."""
+    """Publish a wave, using all earlier waves as prior.
+
+    Parameters
+    ----------
+    data : DATA
+        Table of the wave (CSV or Parquet).
+    before : DATA
+        In a panel: private table of the previous wave.
+    wave
+        Number of the wave; default: the next.
+    correct : REASON
+        Publish a wave again; the statement says so and why.
+    unseen : REASON
+        Refund a killed run whose output nobody saw; REASON is recorded.
+    """
     from hushtable.cli.publish import publish_and_show  # noqa: PLC0415 - only for this command
 
     publish_and_show(
@@ -242,13 +246,19 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
 
 @series_group.command("break")
 def declare_break(
-    folder: Folder,
-    wave: Annotated[int, typer.Option(help="First wave after the break.")],
-    columns: Annotated[str, typer.Option(metavar="A,B", help="Columns whose counts may jump.")],
-    because: Annotated[str, typer.Option(metavar="REASON", help="Reason; analysts see it.")],
-    as_json: AsJson = False,
+    folder: Folder, *, wave: int, columns: str, because: str, as_json: AsJson = False
 ) -> None:
-    """Declare a break, such as a new law: earlier waves then say nothing about later counts."""
+    """Declare a break, such as a new law: earlier waves then say nothing about later counts.
+
+    Parameters
+    ----------
+    wave
+        First wave after the break.
+    columns : A,B
+        Columns whose counts may jump.
+    because : REASON
+        Reason; analysts see it.
+    """
     names = [name.strip() for name in columns.split(",") if name.strip()]
     ht.Series.open(folder).declare_break(wave, names, because)
     told = f"Declared a break at wave {wave} in {', '.join(names)}."
@@ -256,12 +266,14 @@ def declare_break(
 
 
 @series_group.command("extend")
-def extend(
-    folder: Folder,
-    waves: Annotated[int, typer.Option(help="New number of waves.")],
-    as_json: AsJson = False,
-) -> None:
-    """Plan more waves under the same promise; they share the budget that is left."""
+def extend(folder: Folder, *, waves: int, as_json: AsJson = False) -> None:
+    """Plan more waves under the same promise; they share the budget that is left.
+
+    Parameters
+    ----------
+    waves
+        New number of waves.
+    """
     plan = ht.Series.open(folder).extend(waves)
     place = plan.extensions[-1][0] + 1
     epsilon = plan.method(place).epsilon
@@ -276,12 +288,15 @@ def extend(
 
 @series_group.command("count")
 def count(
-    folder: Folder,
-    where: Where,
-    wave: Annotated[int | None, typer.Option(help="Number of the wave; default: the last.")] = None,
-    as_json: AsJson = False,
+    folder: Folder, where: Where, *, wave: int | None = None, as_json: AsJson = False
 ) -> None:
-    """Estimate the number of rows of a wave that satisfy a condition, using all waves."""
+    """Estimate the number of rows of a wave that satisfy a condition, using all waves.
+
+    Parameters
+    ----------
+    wave
+        Number of the wave; default: the last.
+    """
     show_answer(ht.Series.open(folder).count(where, wave=wave), as_json=as_json)
 
 
@@ -296,14 +311,15 @@ def change(
 
 @series_group.command("trend")
 def trend(
-    folder: Folder,
-    where: Where,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the count over all waves to a new SVG file.")
-    ] = None,
-    as_json: AsJson = False,
+    folder: Folder, where: Where, *, plot: Path | None = None, as_json: AsJson = False
 ) -> None:
-    """Estimate the trend of a count, in rows per wave."""
+    """Estimate the trend of a count, in rows per wave.
+
+    Parameters
+    ----------
+    plot
+        Draw the count over all waves to a new SVG file.
+    """
     from hushtable.files.writing import require_new, write_whole  # noqa: PLC0415 - one command
 
     if plot is not None:
@@ -319,13 +335,15 @@ def trend(
 
 @series_group.command("transitions")
 def transitions(
-    folder: Folder,
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="Published column.")],
-    since: Since = None,
-    until: Next = None,
-    as_json: AsJson = False,
+    folder: Folder, column: str, *, since: Since = None, until: Next = None, as_json: AsJson = False
 ) -> None:
-    """Estimate the number of people of a panel per transition between values of a column."""
+    """Estimate the number of people of a panel per transition between values of a column.
+
+    Parameters
+    ----------
+    column : COLUMN
+        Published column.
+    """
     from rich.table import Table  # noqa: PLC0415 - slow to import
 
     found = ht.Series.open(folder).transitions(column, since=since, until=until)
@@ -361,32 +379,37 @@ def transitions(
 
 
 @series_group.command("moved")
-def moved(  # noqa: PLR0917 - the options of a command
+def moved(
     folder: Folder,
+    *,
     since: Since = None,
     until: Next = None,
-    before: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="Condition in the first wave.")
-    ] = None,
-    now: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="Condition in the second wave.")
-    ] = None,
+    before: str | None = None,
+    now: str | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate the number of people of a panel who moved between two conditions on a column."""
+    """Estimate the number of people of a panel who moved between two conditions on a column.
+
+    Parameters
+    ----------
+    before : WHERE
+        Condition in the first wave.
+    now : WHERE
+        Condition in the second wave.
+    """
     show_answer(
         ht.Series.open(folder).moved(before, now, since=since, until=until), as_json=as_json
     )
 
 
 @series_group.command("panel")
-def panel(
-    folder: Folder,
-    out: Annotated[
-        Path, typer.Option(help="New .csv, .parquet, .dta (Stata) or .sav (SPSS) file.")
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Write the synthetic rows of a panel: one row per person and wave."""
+def panel(folder: Folder, *, out: Path, as_json: AsJson = False) -> None:
+    """Write the synthetic rows of a panel: one row per person and wave.
+
+    Parameters
+    ----------
+    out
+        New .csv, .parquet, .dta (Stata) or .sav (SPSS) file.
+    """
     ht.Series.open(folder).export_panel(out)
     tell(f"Wrote {out}.", as_json=as_json, file=str(out))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -12,14 +11,16 @@ from hushtable.cli.options import DataPath
 from hushtable.cli.screen import console
 
 
-def start(
-    data: DataPath,
-    folder: Annotated[Path, typer.Option(help="Folder for schema, ledger and releases.")] = Path(),
-    codebook: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="See hushtable schema draft.")
-    ] = None,
-) -> None:
-    """Walk through draft, review, plan, ledger and publication; print each command."""
+def start(data: DataPath, *, folder: Path = Path(), codebook: list[str] | None = None) -> None:
+    """Walk through draft, review, plan, ledger and publication; print each command.
+
+    Parameters
+    ----------
+    folder
+        Folder for schema, ledger and releases.
+    codebook : FILE
+        See hushtable schema draft.
+    """
     schema, ledger = folder / "schema.yaml", folder / "table.ledger"
     folder.mkdir(parents=True, exist_ok=True)
     if not schema.exists():

@@ -17,12 +17,17 @@ Port = Annotated[int, typer.Option(help="Port; 0 for any free port.", min=0, max
 
 def explore(
     release: ReleasePath,
-    out: Annotated[Path, typer.Option("--out", "-o", help="New .html file.")] = Path(
-        "explore.html"
-    ),
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("explore.html"),
     as_json: AsJson = False,
 ) -> None:
-    """Write a page with answers of a release that works without server and network."""
+    """Write a page with answers of a release that works without server and network.
+
+    Parameters
+    ----------
+    out
+        New .html file.
+    """
     from hushtable.files.writing import replace_whole, require_new  # noqa: PLC0415 - slow to import
     from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415
 
@@ -35,25 +40,30 @@ def explore(
          file=str(out))  # fmt: skip
 
 
-def workbench(  # noqa: PLR0917 - the options of a command
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="[FOLDER]", help="Folder of the projects; default: the current folder."
-        ),
-    ] = Path(),
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(help="Also allow reading tables from this folder. Repeatable."),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+def workbench(
+    folder: Path = Path(),
+    *,
+    data: list[Path] | None = None,
+    host: str = "127.0.0.1",
     port: Port = 0,
-    max_upload: Annotated[
-        int, typer.Option(help="Maximum size of an upload, in megabytes.", min=1)
-    ] = 512,
-    browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+    max_upload: Annotated[int, typer.Option(min=1)] = 512,
+    browse: bool = True,
 ) -> None:
-    """Open the custodian's workbench in a browser; only this machine can reach it."""
+    """Open the custodian's workbench in a browser; only this machine can reach it.
+
+    Parameters
+    ----------
+    folder : [FOLDER]
+        Folder of the projects; default: the current folder.
+    data
+        Also allow reading tables from this folder. Repeatable.
+    host
+        Loopback address to listen on.
+    max_upload
+        Maximum size of an upload, in megabytes.
+    browse
+        Open the browser.
+    """
     with needing("web", "the browser's page"):
         from hushtable.web.app import (  # noqa: PLC0415
             listen,
@@ -84,20 +94,24 @@ def workbench(  # noqa: PLR0917 - the options of a command
 
 def serve(
     release: ReleasePath,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    *,
+    host: str = "127.0.0.1",
     port: Port = 8000,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Host name that a proxy uses for the page, with its port unless it is the "
-            "default. Repeatable."
-        ),
-    ] = None,
-    root_path: Annotated[
-        str, typer.Option(help="Path prefix that a reverse proxy uses for the page.")
-    ] = "",
+    name: list[str] | None = None,
+    root_path: str = "",
 ) -> None:
-    """Serve the release explorer, to query a release in a browser; reads nothing else."""
+    """Serve the release explorer, to query a release in a browser; reads nothing else.
+
+    Parameters
+    ----------
+    host
+        Address to listen on.
+    name
+        Host name that a proxy uses for the page, with its port unless it is the default.
+        Repeatable.
+    root_path
+        Path prefix that a reverse proxy uses for the page.
+    """
     with needing("web", "the browser's page"):
         from hushtable.web.app import (  # noqa: PLC0415
             listen,

@@ -48,10 +48,16 @@ class Section(FrozenValue):
 
 
 class StandardReference(FrozenValue):
-    """An item of a standard and the answers that address it."""
+    """An item of a standard and the answers that address it.
+
+    Parameters
+    ----------
+    answers
+        IDs of answers.
+    """
 
     item: str
-    answers: tuple[str, ...] = Field(min_length=1, description="IDs of answers.")
+    answers: tuple[str, ...] = Field(min_length=1)
 
 
 class Standard(FrozenValue):
@@ -62,26 +68,38 @@ class Standard(FrozenValue):
 
 
 class EvidenceFile(FrozenValue):
-    """A file that the dossier is based on, with its digest."""
+    """A file that the dossier is based on, with its digest.
+
+    Parameters
+    ----------
+    path
+        Path relative to the folder of the dossier.
+    digest
+        SHA-256 of the file; for a ledger, the digest of its last record.
+    """
 
     kind: Literal["statement", "table", "attachment", "evaluation", "audit", "facts", "ledger"]
-    path: str = Field(description="Path relative to the folder of the dossier.")
-    digest: str = Field(
-        pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256 of the file; for a ledger, the digest of its last record.",
-    )
+    path: str
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class Dossier(FrozenValue):
     """Questions and answers about one or more releases, for readers who must assess them.
 
     ``internal`` states why the dossier must not be published; it is empty if it may be.
+
+    Parameters
+    ----------
+    created
+        Date of creation.
+    version
+        Version of hushtable that made it.
     """
 
     format: Literal[1] = 1
     name: str
-    created: str = Field(description="Date of creation.")
-    version: str = Field(description="Version of hushtable that made it.")
+    created: str
+    version: str
     internal: str
     sections: tuple[Section, ...]
     standards: tuple[Standard, ...]
@@ -94,11 +112,19 @@ class Dossier(FrozenValue):
 
 
 class DossierSeal(FrozenValue):
-    """Digest of a dossier, with an optional signature of that digest."""
+    """Digest of a dossier, with an optional signature of that digest.
+
+    Parameters
+    ----------
+    signature
+        Ed25519 signature, base64.
+    public_key
+        Raw public key of the signer, base64.
+    """
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    signature: str | None = Field(None, description="Ed25519 signature, base64.")
-    public_key: str | None = Field(None, description="Raw public key of the signer, base64.")
+    signature: str | None = None
+    public_key: str | None = None
 
 
 class SealedDossier(FrozenValue):

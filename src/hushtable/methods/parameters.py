@@ -15,11 +15,11 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from inspect import cleandoc
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
+from hushtable.docstrings import entries
 from hushtable.errors import ParameterError
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import check_delta, check_epsilon
@@ -331,32 +331,10 @@ class Parameters(ABC):
     def help(cls) -> dict[str, str]:
         """Return the first sentence of each parameter's entry in the docstring."""
         return {
-            name: sentence
+            name: entry.first_sentence
             for kind in reversed(cls.__mro__)
-            for name, sentence in _first_sentences(kind.__dict__.get("__doc__") or "").items()
+            for name, entry in entries(kind.__dict__.get("__doc__")).items()
         }
-
-
-_SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+$|\Z)", re.MULTILINE | re.DOTALL)
-_ENTRY = re.compile(r"^(\w[\w, ]*) : [^\n]*\n((?:[ ]{4}[^\n]*\n?)+)", re.MULTILINE)
-
-
-def _first_sentences(doc: str) -> dict[str, str]:
-    r"""Return the first sentence of each entry of a numpydoc "Parameters" section.
-
-    Examples
-    --------
-    >>> _first_sentences("Do.\n\nParameters\n----------\nk : int\n    How many. Not few.\n")
-    {'k': 'How many.'}
-    """
-    section = _SECTION.search(cleandoc(doc) + "\n")
-    found = {}
-    for names, text in _ENTRY.findall(section[1] if section else ""):
-        said = " ".join(text.split()).replace("``", "").replace("`", "")
-        sentence = re.match(r".*?[.](?=\s|$)", said)
-        for name in names.split(","):
-            found[name.strip()] = sentence[0] if sentence else said
-    return found
 
 
 def _plain(value: Any) -> Any:

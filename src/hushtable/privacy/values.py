@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from hushtable.docstrings import describe_fields
 from hushtable.errors import ParameterError
 from hushtable.privacy.rational import as_rational
 
@@ -170,16 +171,11 @@ def rounded(number: Fraction) -> str:
     return str(near).lower() if Fraction(near) == number else f"about {near:.4g}"
 
 
-def _keep_summary(schema: dict[str, Any]) -> None:
-    # Parameters and doctests are for readers of the code, not for a published JSON Schema.
-    schema["description"] = schema["description"].partition("\n")[0]
-
-
 class FrozenValue(BaseModel):
     """Frozen pydantic model whose constructor raises `ParameterError` with all problems."""
 
     model_config = ConfigDict(
-        frozen=True, defer_build=True, extra="forbid", json_schema_extra=_keep_summary
+        frozen=True, defer_build=True, extra="forbid", json_schema_extra=describe_fields
     )
 
     def __init__(self, **values: Any) -> None:

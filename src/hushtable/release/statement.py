@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from hushtable.errors import ReleaseError
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.privacy.ledger.records import Decision
-from hushtable.schema.column import with_label
+from hushtable.schema.column import FrozenModel, with_label
 
 FORMAT: Final = 2
 """Version of the statement format that this version of hushtable writes and reads."""
@@ -41,19 +41,20 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 PartName = Annotated[str, Field(pattern=r"^part-[0-9]{5,9}\.parquet$")]
 
 
-class TableFile(BaseModel):
-    """A table of the release: its file or part files, with their digests."""
+class TableFile(FrozenModel):
+    """A table of the release: its file or part files, with their digests.
 
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+    Parameters
+    ----------
+    parts
+        Files of a large table that is split, with their digests. `file` is then their folder,
+        and `sha256` the digest of this list.
+    """
 
     file: str = Field(pattern=r"^(seeded-)?(data|data/[A-Za-z0-9_.-]+)\.parquet$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     rows: int = Field(ge=0)
-    parts: dict[PartName, Digest] = Field(
-        {},
-        description="Files of a large table that is split, with their digests. `file` is then "
-        "their folder, and `sha256` the digest of this list.",
-    )
+    parts: dict[PartName, Digest] = Field({})
 
     @property
     def digests(self) -> dict[str, str]:
@@ -67,49 +68,56 @@ class TableFile(BaseModel):
         return hashlib.sha256(json.dumps(sorted(self.parts.items())).encode()).hexdigest()
 
 
-class LedgerReceipt(BaseModel):
+class LedgerReceipt(FrozenModel):
     """Evidence that the cost is recorded in a ledger: a digest that the ledger's owner can verify.
 
     The receipt has no serial number, which would reveal how many charges came before, failed ones
     included.
+
+    Parameters
+    ----------
+    uncounted
+        Whether the ledger also accepts releases whose cost it cannot count.
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
-
     receipt: str
-    uncounted: bool = Field(
-        False,
-        description="Whether the ledger also accepts releases whose cost it cannot count.",
-    )
+    uncounted: bool = False
 
 
-class Statement(BaseModel):
+class Statement(FrozenModel):
     """The promise of a release, and what an analyst needs to use the data.
 
     All content is public: it is computed from the schema, the parameters and the published data,
     never from the private table.
+
+    Parameters
+    ----------
+    guarantee
+        The promise in short, or 'none (seeded)'.
+    split
+        Epsilon of each step of the method.
+    attachments
+        Drawings and texts, with the digests of their files.
+    decision
+        Person responsible for the release and justification, if stated.
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     format: Literal[2] = FORMAT
     method: str
     paper: str
     parameters: dict[str, Any]
-    guarantee: str = Field(description="The promise in short, or 'none (seeded)'.")
+    guarantee: str
     guarantees: tuple[AnyGuarantee, ...] = Field(min_length=1)
     unprotected: tuple[str, ...]
-    split: dict[str, str] = Field(description="Epsilon of each step of the method.")
+    split: dict[str, str]
     public_schema: dict[str, Any] = Field(alias="schema")
     estimator: dict[str, Any]
     tables: dict[str, TableFile]
-    attachments: dict[AttachmentName, Digest] = Field(
-        {}, description="Drawings and texts, with the digests of their files."
-    )
+    attachments: dict[AttachmentName, Digest] = Field({})
     ledger: LedgerReceipt | None
-    decision: Decision | None = Field(
-        None, description="Person responsible for the release and justification, if stated."
-    )
+    decision: Decision | None = None
     versions: dict[str, str]
     created: str
 

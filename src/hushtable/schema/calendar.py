@@ -21,8 +21,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, shown
-from hushtable.schema.column import OTHER, Text
-from hushtable.schema.numeric import SPECIAL, GridColumn
+from hushtable.schema.column import Text
+from hushtable.schema.numeric import GridColumn
 
 Step = Literal["second", "minute", "hour", "day", "week", "month", "quarter", "year"]
 
@@ -47,11 +47,6 @@ COARSER: dict[str, tuple[Step, ...]] = {
 
 # End of a period's name within the text of a time in that period.
 _NAMED_BY = {"year": 4, "month": 7, "day": 10, "hour": -3, "minute": -3}
-
-BINS = (
-    "Public bins in which every method counts: a coarser step of the calendar, a number of steps, "
-    "or the start of each bin."
-)
 
 
 def periods(seconds: Integers, step: str) -> Integers:
@@ -144,14 +139,21 @@ Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
 class CalendarColumn(GridColumn):
-    """Column of dates or times."""
+    """Column of dates or times.
+
+    Parameters
+    ----------
+    bins
+        Public bins in which every method counts: a coarser step of the calendar, a number of
+        steps, or the start of each bin.
+    """
 
     step: Step
     low: Moment
     high: Moment
-    other: Moment | None = Field(None, description=f"{OTHER}low.")
-    special: dict[Moment, Text] = Field(default_factory=dict, description=SPECIAL)
-    bins: Step | int | tuple[Moment, ...] | None = Field(None, description=BINS)
+    other: Moment | None = None
+    special: dict[Moment, Text] = Field(default_factory=dict)
+    bins: Step | int | tuple[Moment, ...] | None = None
 
     @staticmethod
     @abstractmethod
@@ -325,9 +327,7 @@ class Time(CalendarColumn):
     step: Literal["second", "minute", "hour"]
     low: Moment = "00:00:00"
     high: Moment = "23:59:59"
-    bins: Literal["minute", "hour"] | int | tuple[Moment, ...] | None = Field(
-        None, description=BINS
-    )
+    bins: Literal["minute", "hour"] | int | tuple[Moment, ...] | None = None
 
     @staticmethod
     def stored(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from hushtable.errors import TaxonomyError, shown
-from hushtable.schema.column import OTHER, OUTSIDE, BaseColumn, Outside, Text
+from hushtable.schema.column import BaseColumn, Outside, Text
 from hushtable.schema.taxonomy import Taxonomy
 
 
@@ -37,20 +37,28 @@ def _listed_default(said: Mapping[str, Any]) -> Outside:
 
 
 class Categorical(BaseColumn):
-    """Column with a public list of values, in a public order."""
+    """Column with a public list of values, in a public order.
+
+    Parameters
+    ----------
+    ordered
+        True if the order of the values is meaningful.
+    other
+        The value that replaces out-of-domain values; by default the first of the list.
+    outside
+        Replacement for out-of-domain values: the nearest bound (clip), the value `other`, or
+        missing. With refuse, a table with such a value is refused. By default missing if that
+        is a category and the column has no `other`, otherwise other.
+    """
 
     arrow_name: ClassVar[str] = "string"
 
     type: Literal["categorical"]
     values: tuple[Text, ...] = Field(min_length=1)
-    ordered: bool = Field(False, description="True if the order of the values is meaningful.")
+    ordered: bool = False
     taxonomy: TaxonomyField | None = None
-    other: Text | None = Field(None, description=f"{OTHER}the first of the list.")
-    outside: Outside = Field(
-        default_factory=_listed_default,
-        description=f"{OUTSIDE} By default missing if that is a category and the column has no "
-        "`other`, otherwise other.",
-    )
+    other: Text | None = None
+    outside: Outside = Field(default_factory=_listed_default)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -116,6 +124,11 @@ class Boolean(Categorical):
     Accepts true and false, t and f, yes and no, y and n, 1 and 0, each in lower case, in upper
     case or capitalized.
 
+    Parameters
+    ----------
+    values
+        Always false and true.
+
     Examples
     --------
     >>> smoker = Boolean(type="boolean")
@@ -126,7 +139,7 @@ class Boolean(Categorical):
     arrow_name: ClassVar[str] = "bool"
 
     type: Literal["boolean"]  # type: ignore[assignment]
-    values: tuple[Text, ...] = Field(TRUTHS, description="Always false and true.")
+    values: tuple[Text, ...] = TRUTHS
 
     @model_validator(mode="after")
     def _is_plain(self) -> Self:

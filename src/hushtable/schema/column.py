@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from hushtable.docstrings import describe_fields
 from hushtable.errors import shown
 
 Value = str | int | float | None
@@ -22,18 +23,6 @@ Outside = Literal["clip", "other", "missing", "refuse"]
 
 MAX_COLUMN_SIZE = 2**31 - 1  # so that all codes, special values and missing included, fit 32 bits
 _FEW = 8  # columns with up to this many values are shown in full
-
-CONFIRM = "Parts that were derived from the data; delete this line to confirm them."
-OUTSIDE = (
-    "Replacement for out-of-domain values: the nearest bound (clip), the value `other`, "
-    "or missing. With refuse, a table with such a value is refused."
-)
-LABEL = "Description of the column, such as the text of the question; shown to readers."
-LABELS = (
-    "Labels of values, such as {1: male, 2: female}, by the value or by the name of a special "
-    "value: shown to readers instead of the codes. Clauses use the codes."
-)
-OTHER = "The value that replaces out-of-domain values; by default "
 
 
 def _text(value: Any) -> str:
@@ -54,7 +43,11 @@ class FrozenModel(BaseModel):
     """Frozen pydantic model that allows no extra fields."""
 
     model_config = ConfigDict(
-        frozen=True, defer_build=True, extra="forbid", arbitrary_types_allowed=True
+        frozen=True,
+        defer_build=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        json_schema_extra=describe_fields,
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -83,26 +76,44 @@ def with_label(text: str, labels: Mapping[str, str]) -> str:
 
 
 class Identifier(FrozenModel):
-    """Column that is never published: it identifies a person, or is left out."""
+    """Column that is never published: it identifies a person, or is left out.
+
+    Parameters
+    ----------
+    label
+        Description of the column, such as the text of the question; shown to readers.
+    confirm
+        Parts that were derived from the data; delete this line to confirm them.
+    """
 
     role: Literal["identifier", "left out"]
-    label: Text = Field("", description=LABEL)
-    confirm: tuple[str, ...] = Field((), description=CONFIRM)
+    label: Text = ""
+    confirm: tuple[str, ...] = ()
 
 
 class BaseColumn(FrozenModel):
-    """Base class of all published columns."""
+    """Base class of all published columns.
+
+    Parameters
+    ----------
+    label
+        Description of the column, such as the text of the question; shown to readers.
+    labels
+        Labels of values, such as {1: male, 2: female}, by the value or by the name of a special
+        value: shown to readers instead of the codes. Clauses use the codes.
+    missing
+        Treatment of empty cells: a category of their own, or the value `other`. With forbid, a
+        table with such a cell is refused. In a schema file, the default is category, unless the
+        column has a value `other`.
+    confirm
+        Parts that were derived from the data; delete this line to confirm them.
+    """
 
     role: Literal["attribute", "target"] = "attribute"
-    label: Text = Field("", description=LABEL)
-    labels: dict[Text, Text] = Field(default_factory=dict, description=LABELS)
-    missing: Literal["other", "category", "forbid"] = Field(
-        "other",
-        description="Treatment of empty cells: a category of their own, or the value "
-        "`other`. With forbid, a table with such a cell is refused. In a schema file, the default "
-        "is category, unless the column has a value `other`.",
-    )
-    confirm: tuple[str, ...] = Field((), description=CONFIRM)
+    label: Text = ""
+    labels: dict[Text, Text] = Field(default_factory=dict)
+    missing: Literal["other", "category", "forbid"] = "other"
+    confirm: tuple[str, ...] = ()
     arrow_name: ClassVar[str]
     """Name of the Arrow type in which the column is published."""
 

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from hushtable.schema.column import FrozenModel
 
 ANOTHER_ENCODING = (
     "set its encoding in the schema, such as reading: {encoding: latin-1} (for a draft, --encoding "
@@ -24,8 +26,30 @@ DATE_ORDERS = {
 """Places of year, month and day in each order."""
 
 
-class FileFormat(BaseModel):
-    """Format of a file; settings that are not given are detected.
+class FileFormat(FrozenModel):
+    r"""Format of a file; settings that are not given are detected.
+
+    Parameters
+    ----------
+    delimiter
+        Separator of the fields of a text file: one character; \t is a tab.
+    decimal
+        The decimal separator of numbers.
+    thousands
+        The separator of groups of three digits, such as a comma in 47,113.
+    dates
+        The order of the parts of a date in texts, separated by points, slashes, dashes or
+        blanks; iso is 2024-12-31.
+    encoding
+        The encoding of a text file, such as latin-1.
+    sheet
+        The sheet of a workbook; by default the first.
+    labels
+        Columns of a Stata or SPSS file that are read by their value labels, such as male for 1;
+        by their names in the file.
+    rename
+        New names of columns, by position in the file (1 is the first): for names that are
+        duplicate, differ only in case, are empty, or are reserved for methods.
 
     Examples
     --------
@@ -33,34 +57,14 @@ class FileFormat(BaseModel):
     ('age', 'sex', 'age_2')
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
-
-    delimiter: str | None = Field(
-        None, description="Separator of the fields of a text file: one character; \\t is a tab."
-    )
-    decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal separator of numbers.")
-    thousands: str = Field(
-        "",
-        description="The separator of groups of three digits, such as a comma in 47,113.",
-        json_schema_extra={"enum": list(THOUSANDS)},
-    )
-    dates: Literal["iso", "year-month-day", "day-month-year", "month-day-year"] = Field(
-        "iso",
-        description="The order of the parts of a date in texts, separated by points, slashes, "
-        "dashes or blanks; iso is 2024-12-31.",
-    )
-    encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
-    sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
-    labels: tuple[str, ...] = Field(
-        (),
-        description="Columns of a Stata or SPSS file that are read by their value labels, such as "
-        "male for 1; by their names in the file.",
-    )
-    rename: dict[int, str] = Field(
-        default_factory=dict,
-        description="New names of columns, by position in the file (1 is the first): for names "
-        "that are duplicate, differ only in case, are empty, or are reserved for methods.",
-    )
+    delimiter: str | None = None
+    decimal: str = Field(".", pattern=r"^[.,]$")
+    thousands: str = Field("", json_schema_extra={"enum": list(THOUSANDS)})
+    dates: Literal["iso", "year-month-day", "day-month-year", "month-day-year"] = "iso"
+    encoding: str = "utf-8"
+    sheet: str | None = None
+    labels: tuple[str, ...] = ()
+    rename: dict[int, str] = Field(default_factory=dict)
 
     @field_validator("delimiter")
     @classmethod

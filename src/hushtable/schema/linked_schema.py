@@ -20,7 +20,7 @@ from pydantic import Field, StrictInt, ValidationError
 from hushtable.errors import SchemaError, Unconfirmed
 from hushtable.privacy.unit import Unit
 from hushtable.schema.categorical import Boolean
-from hushtable.schema.column import CONFIRM, FrozenModel, Identifier, Text
+from hushtable.schema.column import FrozenModel, Identifier, Text
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.numeric import Integer
 from hushtable.schema.table import (
@@ -42,22 +42,37 @@ _TABLES = "tables: list at least two, a parent and a child."
 
 
 class LinkedTable(FrozenModel):
-    """One of several linked tables."""
+    """One of several linked tables.
 
-    parent: str | None = Field(None, description="The parent table.")
-    key: str | None = Field(None, description="The column that identifies its rows.")
-    foreign_key: str | None = Field(None, description="The column that holds the parent's key.")
-    max_children: StrictInt | None = Field(
-        None, ge=1, description="Maximum number of rows per parent; further rows are not used."
-    )
-    order: str | None = Field(None, description="The column that orders the rows of a parent.")
-    facts: dict[str, Text] = Field(
-        default_factory=dict,
-        description="Conditions on one column, by name: each becomes a column of the parent that "
-        "says whether any of its rows satisfies the condition.",
-    )
-    reading: FileFormat = Field(FileFormat(), description="Format of its file.")
-    confirm: tuple[str, ...] = Field((), description=CONFIRM)
+    Parameters
+    ----------
+    parent
+        The parent table.
+    key
+        The column that identifies its rows.
+    foreign_key
+        The column that holds the parent's key.
+    max_children
+        Maximum number of rows per parent; further rows are not used.
+    order
+        The column that orders the rows of a parent.
+    facts
+        Conditions on one column, by name: each becomes a column of the parent that says whether
+        any of its rows satisfies the condition.
+    reading
+        Format of its file.
+    confirm
+        Parts that were derived from the data; delete this line to confirm them.
+    """
+
+    parent: str | None = None
+    key: str | None = None
+    foreign_key: str | None = None
+    max_children: StrictInt | None = Field(None, ge=1)
+    order: str | None = None
+    facts: dict[str, Text] = Field(default_factory=dict)
+    reading: FileFormat = FileFormat()
+    confirm: tuple[str, ...] = ()
     columns: dict[str, ColumnField] = Field(min_length=1)
 
     @property

@@ -16,8 +16,6 @@ from hushtable.errors import ParameterError, shown
 from hushtable.privacy.rational import parse_number
 from hushtable.schema.column import (
     MAX_COLUMN_SIZE,
-    OTHER,
-    OUTSIDE,
     BaseColumn,
     Outside,
     Text,
@@ -90,16 +88,6 @@ def _ceil(number: Fraction) -> int:
     return -((-number.numerator) // number.denominator)
 
 
-SPECIAL = (
-    "Codes that are not numbers, such as 999 for never: each is a special value with a name, and "
-    "is published as the code."
-)
-BINS = (
-    "Public bins in which every method counts: their width, the lowest value of each, or log (1, "
-    "2, 5, 10, 20, 50 and so on in both directions from zero)."
-)
-
-
 def _bins(given: Any) -> Any:
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     single = given == "log" or isinstance(given, int | float)
@@ -124,9 +112,21 @@ def exact_number(value: Any) -> Fraction:
 
 
 class GridColumn(BaseColumn):
-    """Column of evenly spaced values, and possibly special values."""
+    """Column of evenly spaced values, and possibly special values.
 
-    outside: Outside = Field("clip", description=OUTSIDE)
+    Parameters
+    ----------
+    outside
+        Replacement for out-of-domain values: the nearest bound (clip), the value `other`, or
+        missing. With refuse, a table with such a value is refused.
+    other
+        The value that replaces out-of-domain values; by default low.
+    special
+        Codes that are not numbers, such as 999 for never: each is a special value with a name, and
+        is published as the code.
+    """
+
+    outside: Outside = "clip"
 
     if TYPE_CHECKING:  # each subclass declares these with its own type
         low: Any
@@ -239,10 +239,17 @@ class GridColumn(BaseColumn):
 
 
 class Numeric(GridColumn):
-    """Column of numbers."""
+    """Column of numbers.
 
-    special: dict[int | float, Text] = Field(default_factory=dict, description=SPECIAL)
-    bins: Bins | None = Field(None, description=BINS)
+    Parameters
+    ----------
+    bins
+        Public bins in which every method counts: their width, the lowest value of each, or log
+        (1, 2, 5, 10, 20, 50 and so on in both directions from zero).
+    """
+
+    special: dict[int | float, Text] = Field(default_factory=dict)
+    bins: Bins | None = None
 
     @field_validator("special", mode="before")
     @classmethod
@@ -297,8 +304,8 @@ class Integer(Numeric):
     type: Literal["integer"]
     low: int
     high: int
-    other: int | None = Field(None, description=f"{OTHER}low.")
-    special: dict[int, Text] = Field(default_factory=dict, description=SPECIAL)  # type: ignore[assignment]
+    other: int | None = None
+    special: dict[int, Text] = Field(default_factory=dict)  # type: ignore[assignment]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -341,7 +348,7 @@ class Number(Numeric):
     low: float = Field(allow_inf_nan=False)
     high: float = Field(allow_inf_nan=False)
     step: float = Field(gt=0, allow_inf_nan=False)
-    other: float | None = Field(None, allow_inf_nan=False, description=f"{OTHER}low.")
+    other: float | None = Field(None, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

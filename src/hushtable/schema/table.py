@@ -31,7 +31,7 @@ from hushtable.files.html import html_list, html_table
 from hushtable.privacy.unit import Unit
 from hushtable.schema.calendar import CalendarColumn, Date, Time, Timestamp
 from hushtable.schema.categorical import Boolean, Categorical
-from hushtable.schema.column import CONFIRM, LEFT_OUT, RECOGNIZED, FrozenModel, Identifier, Text
+from hushtable.schema.column import LEFT_OUT, RECOGNIZED, FrozenModel, Identifier, Text
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.numeric import Decimal, Duration, GridColumn, Integer, Number
 from hushtable.schema.taxonomy import Taxonomy
@@ -201,6 +201,22 @@ ColumnField = Annotated[
 class Schema(FrozenModel):
     """Public description of a private table.
 
+    Parameters
+    ----------
+    rows
+        Number of rows; set it only if that number is public.
+    missing_values
+        Texts that mark a missing value.
+    reading
+        Format of the table's file.
+    confirm
+        Parts that were derived from the data; delete this line to confirm them.
+    derived
+        Columns computed from another, such as weekday(admission) or band(age): not read, but
+        added to published rows and available in WHERE clauses.
+    rules
+        Conditions between columns, as WHERE clauses, that every published row satisfies.
+
     Examples
     --------
     >>> schema = Schema.model_validate({
@@ -218,23 +234,13 @@ class Schema(FrozenModel):
 
     name: str = Field(min_length=1)
     unit: Unit = Unit(kind="row")
-    rows: int | None = Field(
-        None, ge=0, description="Number of rows; set it only if that number is public."
-    )
-    missing_values: tuple[Text, ...] = Field(("",), description="Texts that mark a missing value.")
-    reading: FileFormat = Field(FileFormat(), description="Format of the table's file.")
-    confirm: tuple[str, ...] = Field((), description=CONFIRM)
+    rows: int | None = Field(None, ge=0)
+    missing_values: tuple[Text, ...] = ("",)
+    reading: FileFormat = FileFormat()
+    confirm: tuple[str, ...] = ()
     columns: dict[str, ColumnField] = Field(min_length=1)
-    derived: dict[str, Text] = Field(
-        default_factory=dict,
-        description="Columns computed from another, such as weekday(admission) or band(age): not "
-        "read, but added to published rows and available in WHERE clauses.",
-    )
-    rules: tuple[Text, ...] = Field(
-        (),
-        description="Conditions between columns, as WHERE clauses, that every published row "
-        "satisfies.",
-    )
+    derived: dict[str, Text] = Field(default_factory=dict)
+    rules: tuple[Text, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
