@@ -139,10 +139,12 @@ def publish_once(data: Path, engine: str, name: str) -> dict[str, Any]:
     method, published = METHODS[name]
     public = schema(published)
     limit = {"memory_limit": LIMIT} if engine == "duckdb" else {}
+    spark = None
     if engine == "spark":  # do not measure its start, which does not depend on the rows
         from hushtable.engine.spark.session import session
 
-        session().range(1).count()
+        spark = session()
+        spark.range(1).count()
     with tempfile.TemporaryDirectory() as folder:
         start, (_, cpu) = time.perf_counter(), used()
         try:
@@ -156,7 +158,18 @@ def publish_once(data: Path, engine: str, name: str) -> dict[str, Any]:
             "cpu": cpu_after - cpu,
             "peak_mb": peak,
             "refused": refused,
+            "read": rows_read(spark) if spark else None,
         }
+
+
+def rows_read(spark: Any) -> int:
+    """Return the number of rows that all jobs of a Spark session read from files."""
+    context = spark.sparkContext
+    gateway = context._gateway
+    none = gateway.new_array(gateway.jvm.double, 0)
+    every = gateway.jvm.java.util.ArrayList()
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, none, every)
+    return sum(stages.apply(at).inputRecords() for at in range(stages.size()))
 
 
 def in_a_process(data: Path, engine: str, name: str, version: Path | None) -> dict[str, Any]:
@@ -214,11 +227,12 @@ def main() -> None:
                         print(f"{engine:7} {name:26} {rows:>12,} rows: {figures}", flush=True)
                         continue
                     row = in_a_process(data, engine, name, None)
+                    passes = f", {row['read'] / rows:.1f} passes" if row["read"] else ""
                     growth = f" ({row['cpu'] / before:.1f} times)" if before else ""
                     print(
                         f"{engine:7} {name:26} {rows:>12,} rows: {row['seconds']:7.1f} s, "
-                        f"{row['cpu']:7.1f} s of CPU{growth}, peak {row['peak_mb']:,.0f} MB "
-                        f"{row['refused']}",
+                        f"{row['cpu']:7.1f} s of CPU{growth}, peak {row['peak_mb']:,.0f} MB"
+                        f"{passes} {row['refused']}",
                         flush=True,
                     )
                     before = None if row["refused"] else row["cpu"]

@@ -53,8 +53,8 @@ from hushtable.domain import Domain
 from hushtable.engine import SqlEngine, connect
 from hushtable.engine import sql_engine as sql
 from hushtable.engine.cells import OccupiedCells
-from hushtable.engine.engine import N_RULES
 from hushtable.engine.linked_tables import open_linked
+from hushtable.engine.rule_breaks import N_RULES
 from hushtable.engine.spark import writing as spark_writing
 from hushtable.engine.two_waves import open_waves
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge

@@ -55,9 +55,6 @@ MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table
 
 
-N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
-
-
 def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
     """Raise an error if a column is not published or is repeated, or if none is given."""
     named = [*columns] if by is None else [*columns, by]

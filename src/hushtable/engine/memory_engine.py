@@ -28,13 +28,12 @@ from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.engine import (
     MAX_GROUP,
     MAX_HISTOGRAM,
-    N_RULES,
     Engine,
     refuse_broken,
     require_columns,
     rule_breaks,
 )
-from hushtable.engine.rule_breaks import RuleBreak
+from hushtable.engine.rule_breaks import N_RULES, RuleBreak
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import recoded_domain

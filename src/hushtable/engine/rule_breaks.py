@@ -7,6 +7,7 @@ from typing import Literal
 
 # During encoding, negative codes mark cells that break a rule of the schema.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
+N_RULES = 3
 
 MisfitKind = Literal["missing", "unreadable", "outside", "nobody", "surplus", "rule"]
 

@@ -33,18 +33,23 @@ from hushtable.engine.baskets import (
 from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import CHECKED_ROWS, Encoded, spot_check
 from hushtable.engine.encode import Expression, encode, recoded
-from hushtable.engine.engine import N_RULES, not_once, refuse_broken, rule_breaks
-from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.engine.sources.source import PERSON, TableSource, wanted_columns
+from hushtable.engine.engine import not_once, refuse_broken, rule_breaks
+from hushtable.engine.rule_breaks import N_RULES, RuleBreak
+from hushtable.engine.sources.source import (
+    PERSON,
+    TableSource,
+    integers,
+    packed,
+    union,
+    wanted_columns,
+)
 from hushtable.schema import Schema
-from hushtable.schema.codes import as_numpy
 from hushtable.schema.recoding import recoded_domain
 
 ibis = lazy_loader.load("ibis")
 
 MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
 MAX_BLOCK_CELLS = 1 << 18  # cells of a block, occupied or not
-BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
 
 
 class RuleBreakCounts:
@@ -74,27 +79,9 @@ class RuleBreakCounts:
         refuse_broken(self.breaks())
 
 
-def integers(column: pa.ChunkedArray) -> Integers:
-    """Return a column of a result as 64-bit integers."""
-    return as_numpy(column).astype(np.int64, copy=False)
-
-
-def union(tables: Sequence[Expression]) -> Expression:
-    """Concatenate tables."""
-    return tables[0] if len(tables) == 1 else ibis.union(*tables)
-
-
 def packed_domain(sizes: Mapping[str, int]) -> Domain:
     """Return the domain that packs the keys of columns of the given sizes."""
     return Domain({name: size + N_RULES for name, size in sizes.items()})
-
-
-def packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Expression:
-    """Pack the codes of some columns into one 63-bit key; `sizes` are those of `packed_domain`."""
-    key = rows[places[0]].cast("int64") + N_RULES
-    for place, size in zip(places[1:], sizes[1:], strict=True):
-        key = key * size + (rows[place].cast("int64") + N_RULES)
-    return key.cast("int64")
 
 
 def unpacked(wide: Domain, keys: Integers) -> Integers:
@@ -218,57 +205,38 @@ def count_groups(
     counted = recoded(rows.select(places), places, recode)
     answers: list[Counts] = [np.empty(0, np.int64)] * len(groups)
     blocks, broken = cover(groups, sizes), RuleBreakCounts(schema)
-    for start in range(0, len(blocks), BLOCKS_PER_QUERY):
-        batch = blocks[start : start + BLOCKS_PER_QUERY]
-        found = _count_blocks(rows, counted, batch, place_of, sizes)
-        for block, (codes, counts) in zip(batch, found, strict=True):
-            fine = broken.set_aside(block.columns, codes, counts)
-            for group in block.groups:
-                answers[group] = add_up(
-                    block.columns, codes[fine], counts[fine], groups[group], shapes[group]
-                )
+    wide = [packed_domain({place_of[name]: sizes[name] for name in block.columns})
+            for block in blocks]  # fmt: skip
+    for block, (codes, counts) in zip(blocks, tables(rows, counted, wide), strict=True):
+        fine = broken.set_aside(block.columns, codes, counts)
+        for group in block.groups:
+            answers[group] = add_up(
+                block.columns, codes[fine], counts[fine], groups[group], shapes[group]
+            )
     broken.refuse()
     return answers
 
 
-def _count_blocks(
-    source: TableSource,
-    rows: Expression,
-    blocks: Sequence[JointCount],
-    place_of: Mapping[str, str],
-    sizes: Mapping[str, int],
+def tables(
+    source: TableSource, rows: Expression, blocks: Sequence[Domain]
 ) -> list[tuple[Integers, Counts]]:
-    """Count the occupied cells of some blocks in one query."""
-    parts = []
-    wide = [packed_domain({name: sizes[name] for name in block.columns}) for block in blocks]
-    for number, (block, domain) in enumerate(zip(blocks, wide, strict=True)):
-        key = packed(rows, [place_of[name] for name in block.columns], domain.shape)
-        tally = rows.select(key=key).group_by("key").agg(n=ibis._.count())
-        parts.append(tally.select("key", "n", number=ibis.literal(number, "int32")))
-    answer = source.fetch(union(parts))
-    numbers, keys = integers(answer["number"]), integers(answer["key"])
-    counts = integers(answer["n"])
-    of_block = [numbers == number for number in range(len(blocks))]
+    """Count the occupied cells of several blocks of columns, in as few queries as possible."""
+    found = source.tallies(rows, blocks)
     return [
-        (unpacked(domain, keys[mine, None]), counts[mine])
-        for domain, mine in zip(wide, of_block, strict=True)
+        (unpacked(block, keys[:, None]), counts)
+        for block, (keys, counts) in zip(blocks, found, strict=True)
     ]
 
 
 def broken_rules(rows: TableSource, schema: Schema, columns: Sequence[str]) -> RuleBreakCounts:
     """Count the rows that break a rule of some columns."""
-    parts = []
-    for number, name in enumerate(columns):
-        part = rows.select({"code": name})
-        counted = part.filter(part.code < 0).group_by("code").agg(n=ibis._.count())
-        code, column = counted.code.cast("int64"), ibis.literal(number, "int32")
-        parts.append(counted.select("n", code=code, number=column))
-    answer = rows.fetch(union(parts))
-    numbers, codes, counts = (integers(answer[key]) for key in ("number", "code", "n"))
+    places = {f"c{position}": name for position, name in enumerate(columns)}
+    coded = rows.select(places)
+    coded = coded.select(**{place: ibis.least(coded[place], 0) for place in places})
     broken = RuleBreakCounts(schema)
-    for number, name in enumerate(columns):
-        mine = numbers == number
-        broken.set_aside([name], codes[mine, None], counts[mine])
+    found = tables(rows, coded, [packed_domain({place: 1}) for place in places])
+    for name, (codes, counts) in zip(columns, found, strict=True):
+        broken.set_aside([name], codes, counts)
     return broken
 
 
@@ -408,7 +376,7 @@ def encoded_rows(source: TableSource, schema: Schema) -> Encoded:
     n_raw = source.scalar(source.table.count())
     if len(table) != n_raw:
         raise not_once(list(schema.attributes))
-    check_some_rows(source, schema, n_raw)
+    check_some_rows(source, schema)
     columns.pop(PERSON, None)
     codes = {name: np.asarray(table[place].to_numpy(), np.int32) for name, place in columns.items()}
     if schema.unit.column is None:
@@ -417,12 +385,11 @@ def encoded_rows(source: TableSource, schema: Schema) -> Encoded:
     return Encoded(codes, numbers.fill_null(-1).to_numpy().astype(np.int32))
 
 
-def check_some_rows(source: TableSource, schema: Schema, n_raw: int) -> None:
+def check_some_rows(source: TableSource, schema: Schema) -> None:
     """Fetch a few random rows with their codes, and compare these with the reference encoder."""
     places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
     raw = {f"r{position}": name for position, name in enumerate(schema.attributes)}
-    rows = source.select(places | raw)
-    chosen = rows.filter(ibis.random() < 2 * CHECKED_ROWS / max(n_raw, 1)).limit(CHECKED_ROWS)
+    chosen = source.select(places | raw).order_by(ibis.random()).limit(CHECKED_ROWS)
     table = source.fetch(encode(chosen, schema, places))
     if len(table):
         codes = {name: table[place].to_numpy() for place, name in places.items()}

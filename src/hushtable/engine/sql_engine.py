@@ -80,13 +80,14 @@ class SqlEngine(Engine):
         coded = self._coded()
         if coded.origin is None:
             return coded
-        n_raw = coded.origin.scalar(coded.origin.table.count())
         # For Spark, each count is compared with the number of raw rows instead (`n_rows`), which
         # saves a scan.
         compared_later = isinstance(coded, SparkSource) and self.schema.unit.column is None
-        if not compared_later and coded.scalar(coded.table.count()) != n_raw:
-            raise not_once(list(self.schema.attributes))
-        check_some_rows(coded.origin, self.schema, n_raw)
+        if not compared_later:
+            n_coded, n_raw = (one.scalar(one.table.count()) for one in (coded, coded.origin))
+            if n_coded != n_raw:
+                raise not_once(list(self.schema.attributes))
+        check_some_rows(coded.origin, self.schema)
         return coded if compared_later else replace(coded, origin=None)
 
     @cached_property

@@ -11,17 +11,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lazy_loader
+import numpy as np
 import pyarrow as pa
 
+from hushtable.arrays import Integers
+from hushtable.domain import Domain
 from hushtable.engine.encode import Expression, code_type, encode, known_person
+from hushtable.engine.rule_breaks import N_RULES
 from hushtable.errors import DataError, HushtableError, TooLarge
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy
 from hushtable.schema.file_format import ANOTHER_ENCODING
 
 duckdb = lazy_loader.load("duckdb")  # not needed for small tables
 ibis = lazy_loader.load("ibis")
 
 BATCH_ROWS = 1 << 17
+BLOCKS_PER_QUERY = 16  # a query that counts more blocks is slow to plan
 PERSON = ""  # name of the person column among codes; no schema column has this name
 
 
@@ -89,6 +95,24 @@ class TableSource:
         """Fetch a single number; 0 for NULL."""
         return int(self.fetch(expression.as_table())[0][0].as_py() or 0)
 
+    def tallies(
+        self, rows: Expression, blocks: Sequence[Domain]
+    ) -> list[tuple[Integers, Integers]]:
+        """Count `rows` by several blocks of code columns; return keys and counts of each block.
+
+        A block gives its columns with their numbers of codes, negative codes included
+        (`packed_domain`).
+        """
+        found = []
+        for start in range(0, len(blocks), BLOCKS_PER_QUERY):
+            parts = []
+            for number, block in enumerate(blocks[start : start + BLOCKS_PER_QUERY], start):
+                keys = rows.select(key=packed(rows, block.names, block.shape))
+                tally = keys.group_by("key").agg(n=ibis._.count())
+                parts.append(tally.select("key", "n", number=ibis.literal(number, "int32")))
+            found.append(self.fetch(union(parts)))
+        return by_number(pa.concat_tables(found), len(blocks))
+
     def batches(self, expression: Expression, names: Sequence[str]) -> Iterator[pa.Table]:
         """Run a query and return its rows batch by batch, under new names; at least one batch."""
         empty = True
@@ -154,6 +178,30 @@ class TableSource:
     def keep_numbered(self, rows: Expression, number: str) -> TableSource:
         """Keep rows with a unique number in the column `number`."""
         return self.keep(rows.mutate(**{number: ibis.row_number()}), {}, drawn=True)
+
+
+def integers(column: pa.ChunkedArray) -> Integers:
+    """Return a column of a result as 64-bit integers."""
+    return as_numpy(column).astype(np.int64, copy=False)
+
+
+def union(tables: Sequence[Expression]) -> Expression:
+    """Concatenate tables."""
+    return tables[0] if len(tables) == 1 else ibis.union(*tables)
+
+
+def packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Expression:
+    """Pack the codes of some columns into one 63-bit key; `sizes` are those of `packed_domain`."""
+    key = rows[places[0]].cast("int64") + N_RULES
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        key = key * size + (rows[place].cast("int64") + N_RULES)
+    return key.cast("int64")
+
+
+def by_number(tallied: pa.Table, n_blocks: int) -> list[tuple[Integers, Integers]]:
+    """Split the keys and counts of several blocks."""
+    number, key, n = (integers(tallied[name]) for name in ("number", "key", "n"))
+    return [(key[mine], n[mine]) for mine in (number == block for block in range(n_blocks))]
 
 
 def wanted_columns(schema: Schema) -> list[str]:

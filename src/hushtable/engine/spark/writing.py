@@ -38,8 +38,9 @@ import pyarrow.parquet as pq
 from hushtable.domain import Domain
 from hushtable.engine.cells import AllCells, Keys, OccupiedCells, RowsOf, WrittenParts
 from hushtable.engine.encode import Expression
-from hushtable.engine.engine import N_RULES, not_once
+from hushtable.engine.engine import not_once
 from hushtable.engine.output_guard import silenced
+from hushtable.engine.rule_breaks import N_RULES
 from hushtable.engine.spark.spark_source import SparkSource
 from hushtable.errors import DataError, ReleaseError
 from hushtable.files.rows import without_metadata
