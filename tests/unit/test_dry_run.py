@@ -1,4 +1,4 @@
-"""Dry runs: a release of a surrogate table, and its errors."""
+"""Dry runs: a release of a surrogate table, and its errors by column."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, Refused
+from hushtable.evaluation import simulation as module
+from hushtable.evaluation.simulation import dry_run, percent
 from hushtable.methods import AlphaBeta, ContingencyTable, Quilt
-from hushtable.publishing import dry_run as module
-from hushtable.publishing.dry_run import dry_run, make_surrogate, percent, surrogate_schema
 from hushtable.publishing.publish import publish
+from hushtable.publishing.surrogate import make_surrogate, surrogate_schema
 from hushtable.schema import Schema
 
 FAST = Quilt(epsilon=1, delta="1e-9", particles=2000)
@@ -29,7 +30,7 @@ def two(high: int = 9) -> Schema:
 
 def published(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Replace the published rows by a change of the original."""
-    monkeypatch.setattr(module, "_published", lambda table, schema, method: change(table))
+    monkeypatch.setattr(module, "_rows_of", lambda table, schema, method: change(table))
 
 
 def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,18 +68,7 @@ def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert (off.typical, off.worst, off.rows) == pytest.approx((0.125, 0.15, 60))
     assert found.pairs is not None
     assert found.pairs.worst == pytest.approx(0.15)
-    assert found.to_dict()["columns"]["b"]["n_questions"] == 2
-
-
-def test_ordered_columns_are_asked_for_in_ranges() -> None:
-    codes = np.repeat(np.arange(100), 10)
-    column = two(99).attributes["a"]
-    cells = module._questions(column, codes)
-    assert np.bincount(cells[:100]).tolist() == [10] * 10
-    # A value with most of the rows ends its range; no value is lost.
-    heavy = module._questions(column, np.append(codes, np.full(9000, 50)))
-    assert (np.diff(heavy[:100]) >= 0).all()
-    assert heavy[50] != heavy[51]
+    assert found.to_dict()["columns"]["b"]["n_queries"] == 2
 
 
 def test_the_column_to_blame_is_named_and_bins_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +81,7 @@ def test_the_column_to_blame_is_named_and_bins_are_tried(monkeypatch: pytest.Mon
         wrong = draw.integers(0, 1000, table.num_rows) if rule is None else table["a"]
         return table.set_column(0, "a", pa.array(wrong) if rule is None else wrong)
 
-    monkeypatch.setattr(module, "_published", change)
+    monkeypatch.setattr(module, "_rows_of", change)
     found = dry_run(FAST, schema, rows=5000)
     assert tried == [None, 50]
     (said,) = (sentence for sentence in found.advice if sentence.startswith("column"))

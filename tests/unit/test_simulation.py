@@ -27,7 +27,7 @@ from hushtable.evaluation.simulation import (
 )
 from hushtable.methods import ContingencyTable, NoisyCounts, Partition
 from hushtable.methods.base import Method
-from hushtable.publishing.dry_run import N_VARIANTS, make_surrogate
+from hushtable.publishing.surrogate import N_VARIANTS, make_surrogate
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

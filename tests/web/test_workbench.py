@@ -21,8 +21,8 @@ from hushtable.drafting.schema_check import out_of_domain
 from hushtable.evaluation import simulation
 from hushtable.methods import METHODS, Method, Partition
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.publishing.dry_run import make_surrogate, surrogate_schema
 from hushtable.publishing.publish import publish
+from hushtable.publishing.surrogate import make_surrogate, surrogate_schema
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words

@@ -25,9 +25,8 @@ from hushtable.errors import ParameterError
 from hushtable.extras import require
 
 if TYPE_CHECKING:
-    from hushtable.evaluation.simulation import Simulation
+    from hushtable.evaluation.simulation import DryRun, Simulation
     from hushtable.methods.base import Plan
-    from hushtable.publishing.dry_run import DryRun
 
 
 def _solved(name: str, start: str) -> OptionDefault:
@@ -97,7 +96,12 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
         simulated = _simulated(method, public, known, like, beside=beside) if simulate else []
-        found = _dry_run(method, public, known, like) if dry_run or like else None
+        found = None
+        if dry_run or like:
+            require("publish", "a dry run")
+            from hushtable.evaluation import simulation  # noqa: PLC0415 - slow to import
+
+            found = simulation.dry_run(method, public, rows=known, like=like)
         if as_json:
             content = {**as_plain(made, forecast), "uninformative": uninformative}
             content["simulated"] = [one.to_dict() for one in simulated]
@@ -148,15 +152,9 @@ def _show_simulated(simulations: list[Simulation]) -> None:
             console.print(f"  {one.method} is refused: {one.problems[0]}")
 
 
-def _dry_run(method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None) -> DryRun:
-    from hushtable.publishing.dry_run import dry_run  # noqa: PLC0415 - slow to import
-
-    return dry_run(method, public, rows=rows, like=like)
-
-
 def _show_dry_run(found: DryRun) -> None:
     """Print the errors found in a dry run."""
-    from hushtable.publishing.dry_run import percent  # noqa: PLC0415 - slow to import
+    from hushtable.evaluation.simulation import percent  # noqa: PLC0415 - slow to import
 
     console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold")
     table = Table("counts by", "typical error", "largest error", box=None, header_style="bold")
@@ -167,7 +165,7 @@ def _show_dry_run(found: DryRun) -> None:
     console.print(table)
     console.print(
         "  Errors of counts of at least 0.5% of the rows: listed values, and ranges that contain "
-        "a tenth of the rows."
+        "about a sixteenth of the rows."
     )
     for sentence in found.advice:
         console.print(f"  {sentence}")

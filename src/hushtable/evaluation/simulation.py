@@ -6,6 +6,8 @@ method only. A simulation also contains what noise does to its decisions, and wh
 bins and its suppression lose. Surrogate tables have several structures of dependence, since that of
 the private table is unknown; a public table can take their place. No private data is read, so a
 simulation costs no privacy budget. `benchmarks/forecasts.py` compares forecasts with real tables.
+
+`dry_run` reports the errors of one such release by column: those of counts of its rows.
 """
 
 from __future__ import annotations
@@ -16,31 +18,34 @@ import math
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import hushtable
 from hushtable.errors import HushtableError, HushtableWarning, InvalidInput, Refused
 from hushtable.evaluation.inputs import CodedRows, read_rows
+from hushtable.evaluation.utility.marginals import Binned, coarse_bins
 from hushtable.evaluation.utility.workload import CountQuestion, draw_questions
 from hushtable.files.writing import replace_own
 from hushtable.methods.base import Method
 from hushtable.methods.registry import METHODS
 from hushtable.privacy.noise.sources import SeededNoise
-from hushtable.publishing.dry_run import (
+from hushtable.publishing.publish import publish
+from hushtable.publishing.surrogate import (
     N_VARIANTS,
     USUAL_ROWS,
     make_surrogate,
     surrogate_schema,
 )
-from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
-from hushtable.schema import Integer, Number, Schema
+from hushtable.schema import Integer, Number, Numeric, Schema
 
 MAX_ROWS = 50_000
 MAX_VALUES = 1_000_000
@@ -81,14 +86,18 @@ class SimulatedError:
     ----------
     typical, worst : float
         Median, and the error that 95% of the queries do not exceed: in rows for counts, in standard
-        deviations of the column for means.
+        deviations of the column for means. In a dry run, the largest error; both as shares of the
+        count.
     n_queries : int
         Number of queries.
+    rows : float, optional
+        In a dry run, the median error in rows.
     """
 
     typical: float
     worst: float
     n_queries: int
+    rows: float | None = None
 
 
 @dataclass(frozen=True)
@@ -291,17 +300,19 @@ def errors_of(
 
     `coded` contains the rows of the table. What `publish` refuses for `rows` rows is refused.
     """
+    with _published(table, schema, method, seed=seed, rows=rows) as release:
+        return measure_errors(release, coded, seed=seed, per_cell=per_cell)
+
+
+@contextmanager
+def _published(
+    table: Any, schema: Schema, method: Method, *, seed: int, **options: Any
+) -> Iterator[Release]:
+    """Publish a table without protection; delete the release at the end."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", HushtableWarning)
-        release = publish(
-            table,
-            schema,
-            method.for_dry_run(Path(folder)),
-            out=Path(folder) / "release",
-            noise=SeededNoise(seed),
-            rows=rows,
-        )
-        return measure_errors(release, coded, seed=seed, per_cell=per_cell)
+        own, out = method.for_dry_run(Path(folder)), Path(folder) / "release"
+        yield publish(table, schema, own, out=out, noise=SeededNoise(seed), **options)
 
 
 def measure_errors(
@@ -376,3 +387,209 @@ def _place(method: Method, schema: Schema, rows: int | None, like: str | Path | 
 def _parsed(plain: dict[str, Any]) -> Simulation:
     errors = {kind: SimulatedError(**found) for kind, found in plain["errors"].items()}
     return Simulation(**{**plain, "errors": errors, "problems": tuple(plain["problems"])})
+
+
+# --- dry runs -------------------------------------------------------------------------------------
+
+MAX_PAIRS = 300
+"""Maximum number of pairs of columns that are compared; if there are more, every n-th is."""
+
+LEAST = 0.005
+"""Counts below this share of the rows are left out."""
+
+BLAMED = 2.0
+"""A column is reported if its typical error exceeds that of the median column this many times."""
+
+N_BINS = 20
+"""Approximate number of bins that a dry run tries for the worst reported column."""
+
+HELPED = 0.8
+"""Bins help if they reduce the typical error to at most this share of it."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The result of a dry run.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the table that was published.
+    on : str
+        Name or description of that table.
+    columns : mapping of str to SimulatedError
+        Errors by column.
+    pairs : SimulatedError or None
+        Errors for pairs of columns.
+    advice : tuple of str
+        Columns with large errors, and possible remedies.
+    """
+
+    rows: int
+    on: str
+    columns: Mapping[str, SimulatedError]
+    pairs: SimulatedError | None
+    advice: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {**asdict(self), "advice": list(self.advice)}
+
+
+def dry_run(
+    method: Method, schema: Schema, *, rows: int | None = None, like: str | Path | None = None
+) -> DryRun:
+    """Publish a surrogate or public table and report the errors of its counts.
+
+    Parameters
+    ----------
+    method : Method
+        The method, with its parameters.
+    schema : Schema
+        The public schema of the private table.
+    rows : int, optional
+        Rows of the surrogate table, at most 200,000; by default the schema's number, or 10,000.
+    like : path, optional
+        A public table with the schema's columns, instead of the surrogate.
+
+    Returns
+    -------
+    DryRun
+        Errors by column and for pairs, and advice.
+
+    Raises
+    ------
+    Refused
+        If the method publishes no rows, or no rows with single values.
+
+    Examples
+    --------
+    >>> from hushtable import Quilt, sample_schema
+    >>> found = dry_run(Quilt(epsilon=5, delta="1e-6", particles=2000), sample_schema(), rows=5000)
+    >>> list(found.columns), found.columns["sex"].typical < 0.2
+    (['age', 'sex', 'region', 'smoker', 'diagnosis'], True)
+    """
+    public = surrogate_schema(schema)
+    known = schema.expected_rows(rows)
+    table = make_surrogate(public, USUAL_ROWS if known is None else known) if like is None else like
+    original = read_rows(table, public)
+    bins = {n: coarse_bins(c, original.codes[n]) for n, c in public.attributes.items()}
+    truth = Binned(original, bins)
+
+    def compare(own: Schema) -> Callable[..., SimulatedError | None]:
+        """Publish; return a function that compares the counts by some columns."""
+        made = Binned(read_rows(_rows_of(table, own, method), public), bins)
+        return lambda *names: _errors_of_counts(truth, made, names)
+
+    errors = compare(public)
+    columns = {name: off for name in public.attributes if (off := errors(name)) is not None}
+    pairs = list(combinations(public.attributes, 2))
+    some = pairs[:: -(-len(pairs) // MAX_PAIRS)] if pairs else []
+    of_pairs = [off for pair in some if (off := errors(*pair)) is not None]
+    together = None
+    if of_pairs:
+        together = SimulatedError(
+            float(np.median([off.typical for off in of_pairs])),
+            max(off.worst for off in of_pairs),
+            sum(off.n_queries for off in of_pairs),
+            float(np.median([off.rows or 0.0 for off in of_pairs])),
+        )
+    advice = _advice(columns, together, public, lambda name, own: compare(own)(name))
+    on = "a surrogate table of made-up rows" if like is None else Path(like).name
+    return DryRun(original.n_rows, on, columns, together, tuple(advice))
+
+
+def _rows_of(table: Any, schema: Schema, method: Method) -> pa.Table:
+    """Publish a table and return the published rows."""
+    with _published(table, schema, method, seed=0, anyway=True) as release:
+        made = release.frame(drawn=bool(release.recode))
+    if not made.num_rows:
+        raise Refused(
+            "the dry run published no rows to compare with the original ones; increase epsilon, or "
+            "publish fewer columns."
+        )
+    lost = [name for name in schema.attributes if name not in made.column_names]
+    if lost:
+        raise Refused(
+            f"{method.name} does not publish rows with single values (no column "
+            f"{', '.join(lost)}), so a dry run cannot compare them."
+        )
+    return made
+
+
+def _errors_of_counts(truth: Binned, made: Binned, names: Sequence[str]) -> SimulatedError | None:
+    """Compare the shares of the rows in each combination of bins; None if all are too small."""
+    shares, found = truth.shares(names).ravel(), made.shares(names).ravel()
+    asked = shares >= max(LEAST, 1 / truth.n_rows)
+    if not asked.any():
+        return None
+    error = np.abs(found - shares)[asked]
+    relative = error / shares[asked]
+    return SimulatedError(
+        float(np.median(relative)),
+        float(relative.max()),
+        int(asked.sum()),
+        float(np.median(error)) * truth.n_rows,
+    )
+
+
+def _advice(
+    columns: Mapping[str, SimulatedError],
+    pairs: SimulatedError | None,
+    schema: Schema,
+    again: Callable[[str, Schema], SimulatedError | None],
+) -> Iterator[str]:
+    """Yield advice on columns with large errors; for the worst, try whether bins help."""
+    by_error = sorted(columns, key=lambda name: -columns[name].typical)
+    # The typical error of the median column (the lower of two).
+    middle = columns[by_error[len(by_error) // 2]].typical if by_error else 0.0
+    for place, name in enumerate(by_error):
+        typical = columns[name].typical
+        if typical <= BLAMED * middle:
+            break
+        said = (
+            f"column {name!r} has a typical error of {percent(typical)} (median column: "
+            f"{percent(middle)}) and {schema.attributes[name].size:,} values"
+        )
+        coarser = None if place else _in_bins(schema, name)
+        then = coarser and again(name, coarser[1])
+        if coarser is None:
+            yield f"{said}."
+        elif then is None or then.typical > HELPED * typical:
+            yield f"{said}; bins: {coarser[0]} in the schema would not help."
+        else:
+            yield (
+                f"{said}; with bins: {coarser[0]} in the schema, its error was "
+                f"{percent(then.typical)} in another dry run."
+            )
+    if pairs is not None and middle and pairs.typical > 2 * BLAMED * middle:
+        yield (
+            f"pairs of columns have a typical error of {percent(pairs.typical)}, single columns of "
+            f"{percent(middle)}: fewer columns or a larger epsilon would help pairs."
+        )
+
+
+def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
+    """Return the width of coarser bins of a column and the schema with them; None without any."""
+    column = schema.attributes[name]
+    if not isinstance(column, Numeric) or column.bins is not None:
+        return None
+    n_together = -(-column.n_values // N_BINS)
+    if n_together < 2:
+        return None
+    width = n_together * column.exact_step
+    rule = int(width) if width.denominator == 1 else float(width)
+    plain = schema.to_dict()
+    plain["columns"] = {**plain["columns"], name: {**plain["columns"][name], "bins": rule}}
+    return rule, Schema.from_dict(plain)
+
+
+def percent(share: float) -> str:
+    """Format a share as a percentage with two digits.
+
+    Examples
+    --------
+    >>> percent(0.0123), percent(0.5), percent(2.4)
+    ('1.2%', '50%', '240%')
+    """
+    return f"{100 * share:.2g}%" if share < 0.995 else f"{100 * share:,.0f}%"

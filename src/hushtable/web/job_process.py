@@ -145,8 +145,8 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
 
 def _dry_run(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
-    from hushtable.publishing.dry_run import make_surrogate, surrogate_schema  # noqa: PLC0415
     from hushtable.publishing.publish import publish  # noqa: PLC0415
+    from hushtable.publishing.surrogate import make_surrogate, surrogate_schema  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
     folder = project.subfolder("dry-runs") / what["name"]

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.methods.base import SUPPOSED_ROWS
-from hushtable.publishing.dry_run import MAX_ROWS, USUAL_ROWS
+from hushtable.publishing.surrogate import MAX_ROWS, USUAL_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import (
