@@ -17,20 +17,14 @@ from hushtable.engine.sources.header import Data
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.figures import Figure, figures_of, has_control, judge_fitness, times_of
-from hushtable.evaluation.findings import Findings
+from hushtable.evaluation.findings import TEXTS, Findings
 from hushtable.files.progress import Progress, silent
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.release.release import Release
 
-NO_TIME = (
-    "Publishing times depend on the private data, so statements do not contain them; pass the "
-    "ledger to see them here."
-)
-TIME = (
-    "Publishing times are wall-clock times from the ledger, from the charge to the release. They "
-    "depend on the machine and its load. They also depend on the private data: do not publish them."
-)
-NOT_THERE = "If a publishing time is missing, the release is not in the given ledger."
+NO_TIME = TEXTS["no publishing times"]
+TIME = TEXTS["publishing times"]
+NOT_THERE = TEXTS["missing publishing times"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

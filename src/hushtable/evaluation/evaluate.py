@@ -18,7 +18,7 @@ from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError, unpublished
-from hushtable.evaluation.findings import Findings
+from hushtable.evaluation.findings import TEXTS, Findings
 from hushtable.evaluation.inputs import AlignedTables, CodedRows, align_tables, read_rows
 from hushtable.evaluation.risk.attacks import (
     HELD_BACK,
@@ -36,14 +36,8 @@ from hushtable.release.release import Release
 from hushtable.release.statement import SEEDED, Statement
 from hushtable.schema import Schema
 
-INTERNAL = (
-    "Internal. This report compares a release with the private table. The promise does not cover "
-    "this comparison: do not publish any part of it."
-)
-NO_ROWS = (
-    "The attacks need published rows with all columns, and this release has none: {what}. Only the "
-    "promise limits what it reveals about a person."
-)
+INTERNAL = TEXTS["internal report"]
+NO_ROWS = TEXTS["no rows to attack"]
 
 PLAIN_TABLE: dict[str, Any] = {
     "release": {"method": None, "paper": None, "created": None, "tables": {}},

@@ -14,6 +14,7 @@ import numpy as np
 
 from hushtable.extras import needing
 from hushtable.files.writing import write_whole
+from hushtable.files.yaml_text import read_packaged
 from hushtable.numeric import normal_quantile
 
 
@@ -82,11 +83,15 @@ class Metric(Plain):
         return MetricValue(metric=self.name, of=of, value=value, low=low, high=high)
 
 
-def share_metric(
-    name: str, meaning: str, better: Literal["lower", "higher", "neither"] = "lower"
-) -> Metric:
-    """Return a metric with the range 0 to 1."""
-    return Metric(name=name, meaning=meaning, better=better, high=1.0)
+_PACKAGED = read_packaged("hushtable.evaluation", "texts.yaml")
+
+TEXTS: dict[str, str] = _PACKAGED["texts"]
+"""Sentences in reports."""
+
+
+def metric_named(name: str) -> Metric:
+    """Return a metric as `texts.yaml` defines it."""
+    return Metric(name=name, **_PACKAGED["metrics"][name])
 
 
 @dataclass(frozen=True, kw_only=True)

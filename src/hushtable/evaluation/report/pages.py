@@ -15,6 +15,7 @@ from typing import Any
 
 from hushtable.errors import ParameterError
 from hushtable.evaluation.figures import best_accuracies, distances_of, worst_of
+from hushtable.evaluation.findings import TEXTS
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
     Mark,
@@ -369,10 +370,7 @@ def _risk_plots(evaluations: Sequence[Evaluated]) -> Iterator[tuple[str, str]]:
 
 # HTML page of a ledger: amounts spent and remaining, decisions and entries.
 
-INTERNAL = (
-    "INTERNAL: contains names, justifications and failed attempts, which releases do not show. Do "
-    "not publish."
-)
+INTERNAL = TEXTS["internal ledger page"]
 LINES = {"basic": "release-line", "concentrated": "warn-line", "gaussian": "warn-line"}
 
 

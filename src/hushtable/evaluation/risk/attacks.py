@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.errors import HushtableError
-from hushtable.evaluation.findings import Plain
+from hushtable.evaluation.findings import TEXTS, Plain
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.risk import attribute_inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
@@ -43,13 +43,8 @@ OwnAttack = Callable[[pa.Table, Schema, Release, np.random.Generator], list[Outc
 OWN_ATTACKS: Mapping[str, OwnAttack] = {"uncertain": likelihood_attack}
 """Attacks specific to the releases of a built-in method."""
 
-NO_CONTROL = (
-    "No control table was given, so rates are only compared with a naive attacker. Knowledge about "
-    "the population counts as success, and membership inference is not possible. These results do "
-    "not show a privacy problem. For conclusive results, hold some rows back before publishing and "
-    "pass them as the control table."
-)
-PERSONS = "A person may have several rows; the attacks treat each row as a separate record."
+NO_CONTROL = TEXTS["no control table"]
+PERSONS = TEXTS["several rows of a person"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +155,7 @@ SHARE = 0.25
 LEAST = 100
 """Minimum number of rows held back; with fewer, results would be uninformative."""
 
-HELD_BACK = (
-    "No control table was given. {n:,} random rows were held back as a control group, and the "
-    "method was run again on the other rows, with the same parameters and new noise. The attacks "
-    "are on that second release."
-)
+HELD_BACK = TEXTS["rows held back"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from hushtable.arrays import Bools, Floats, Integers
+from hushtable.evaluation.findings import TEXTS
 from hushtable.evaluation.risk.attack import MOST_TARGETS, AttackTables, Outcome, Rate, equal
 from hushtable.kernels.nearest import nearest_without_each
 
@@ -20,14 +21,8 @@ MOST_CELLS = 5_000_000
 """Pairs of columns with more combinations are left out of the model."""
 
 
-_NEAREST = (
-    "An attacker knows all other values of a person and guesses {name} from the nearest published "
-    "record."
-)
-_MODEL = (
-    "An attacker knows all other values of a person and guesses {name} with a naive Bayes model "
-    "trained on the release."
-)
+_NEAREST = TEXTS["attacker with the nearest record"]
+_MODEL = TEXTS["attacker with a model"]
 
 
 def run(scene: AttackTables, step: Callable[[str], None]) -> Iterator[Outcome]:

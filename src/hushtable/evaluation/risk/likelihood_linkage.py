@@ -16,7 +16,7 @@ import pyarrow as pa
 from hushtable.arrays import Floats
 from hushtable.engine import connect
 from hushtable.errors import HushtableError
-from hushtable.evaluation.findings import MetricValue, Plain, share_metric, wilson
+from hushtable.evaluation.findings import TEXTS, MetricValue, Plain, metric_named, wilson
 from hushtable.evaluation.risk.attack import Outcome, Rate
 from hushtable.kernels.nearest import rank_owners
 from hushtable.methods.uncertain.grid import record_values
@@ -107,24 +107,11 @@ def likelihood_linkage(
 MOST_RECORDS = 20_000
 """Maximum number of records, because every record is compared with every other one."""
 
-_ATTACKER = (
-    "An attacker has all private records and knows the method. For each noisy record, the attacker "
-    "names the most likely private record among those that may have its published level."
-)
+_ATTACKER = TEXTS["attacker in likelihood linkage"]
 
-POSTERIOR = share_metric(
-    "mean posterior of the owner",
-    "Mean posterior probability of the correct owner.",
-)
-FEWER_THAN_K = share_metric(
-    "records that fewer than k fit",
-    "Share of noisy records that fewer than k private records fit as well as the owner does.",
-)
-LEVEL_RATE = share_metric(
-    "guessing within the level",
-    "Success rate of naming a random record of the published level.",
-    better="neither",
-)
+POSTERIOR = metric_named("mean posterior of the owner")
+FEWER_THAN_K = metric_named("records that fewer than k fit")
+LEVEL_RATE = metric_named("guessing within the level")
 
 
 def likelihood_attack(

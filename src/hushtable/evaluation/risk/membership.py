@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hushtable.arrays import Floats
-from hushtable.evaluation.findings import Metric, MetricValue, share_metric
+from hushtable.evaluation.findings import TEXTS, MetricValue, metric_named
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate, difference
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
@@ -16,28 +16,11 @@ from hushtable.numeric import NORMAL
 with needing("eval", "evaluation"):
     from scipy.stats import rankdata
 
-_ATTACKER = (
-    "An attacker knows all values of a person and claims that the person was in the private table "
-    "if a published record is close enough. The threshold is learned from people whose membership "
-    "is known."
-)
-_NOTE = (
-    "The rates are the shares classified as members, among members and in the control group; the "
-    "naive attacker classifies the same share at random. Half of the people were used to learn the "
-    "threshold."
-)
+_ATTACKER = TEXTS["attacker on membership"]
+_NOTE = TEXTS["rates of membership"]
 
-ADVANTAGE = Metric(
-    name="membership advantage",
-    meaning="True positive rate minus false positive rate: 0 is guessing, 1 is certainty.",
-    better="lower",
-    low=-1.0,
-    high=1.0,
-)
-AUC = share_metric(
-    "membership AUC",
-    "Probability that a member is closer to the release than a nonmember: 0.5 is guessing.",
-)
+ADVANTAGE = metric_named("membership advantage")
+AUC = metric_named("membership AUC")
 
 
 def run(scene: AttackTables) -> list[Outcome]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.findings import share_metric
+from hushtable.evaluation.findings import TEXTS, metric_named
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate
 
 N_GUESSES = 500
@@ -20,19 +20,13 @@ EXACT = 0.5
 
 EQUAL, AT_MOST, AT_LEAST = range(3)
 
-_ATTACKER = (
-    "An attacker who has only the release looks for {what} that matches exactly one published "
-    "record, and claims that it matches exactly one person in the private table."
-)
+_ATTACKER = TEXTS["attacker who singles out"]
 _KINDS = {
     "one column": "a value of one column",
     "several columns": "a combination of values of several columns",
 }
 
-ON_ALL_ROWS = share_metric(
-    "singled out among all rows",
-    "Share of the predicates that match exactly one row of the whole private table.",
-)
+ON_ALL_ROWS = metric_named("singled out among all rows")
 
 
 @dataclass(frozen=True)

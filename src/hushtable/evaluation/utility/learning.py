@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
+from hushtable.evaluation.findings import TEXTS, MetricValue, Plain, metric_named, over_repeats
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.marginals import coarse_bins
 from hushtable.files.progress import Progress
@@ -213,16 +213,8 @@ MAX_TEST = 20_000
 TEST_SHARE = 0.25
 _MAX_CLASSES = 30
 
-ACCURACY = share_metric(
-    "accuracy",
-    "Share of test rows whose class is predicted correctly.",
-    better="higher",
-)
-BALANCED = share_metric(
-    "balanced accuracy",
-    "Share predicted correctly within each class, averaged over the classes.",
-    better="higher",
-)
+ACCURACY = metric_named("accuracy")
+BALANCED = metric_named("balanced accuracy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,15 +243,8 @@ class Learning(Plain):
     notes: tuple[str, ...] = ()
 
 
-WITH_CONTROL = (
-    "Models are tested on the control table. Neither the release nor the models trained on the "
-    "original used its rows."
-)
-WITHOUT_CONTROL = (
-    "No control table was given. In each repetition, a random quarter of the original is the test "
-    "set. Models trained on the original do not use these rows, but the release was made from all "
-    "rows, including these."
-)
+WITH_CONTROL = TEXTS["models tested on the control table"]
+WITHOUT_CONTROL = TEXTS["models tested without a control table"]
 
 
 def learn(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
+from hushtable.evaluation.findings import MetricValue, Plain, metric_named, over_repeats
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.files.progress import Progress, silent
 from hushtable.numeric import project_to_simplex
@@ -190,29 +190,11 @@ def bin_labels(bins: Recoding) -> tuple[str, ...]:
 N_TRIPLES = 100
 _MAX_LISTED = 100_000  # with more triples in a block, a random sample replaces the full list
 
-TOTAL_VARIATION = share_metric(
-    "total variation",
-    "Smallest share of rows that must change to make both distributions equal.",
-)
-KOLMOGOROV_SMIRNOV = share_metric(
-    "Kolmogorov-Smirnov",
-    "Largest difference between the two cumulative distribution functions.",
-)
-WASSERSTEIN = share_metric(
-    "earth mover's distance",
-    "Mean distance that values must move to equalize both distributions, as a share of the range.",
-)
-MISSING_SHARE = share_metric(
-    "missing share",
-    "Difference between the shares of missing values.",
-)
-ASSOCIATION = share_metric(
-    "association",
-    (
-        "Difference of Cramér's V with bias correction (V is 0 for independent columns, 1 if one "
-        "column determines the other)."
-    ),
-)
+TOTAL_VARIATION = metric_named("total variation")
+KOLMOGOROV_SMIRNOV = metric_named("Kolmogorov-Smirnov")
+WASSERSTEIN = metric_named("earth mover's distance")
+MISSING_SHARE = metric_named("missing share")
+ASSOCIATION = metric_named("association")
 
 
 @dataclass(frozen=True, eq=False)

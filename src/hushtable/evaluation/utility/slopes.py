@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Bools
-from hushtable.evaluation.findings import Metric, Plain
+from hushtable.evaluation.findings import Plain, metric_named
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.marginals import OriginalAndPublished
 from hushtable.schema import Numeric
@@ -26,13 +26,7 @@ MAX_GROUPS = 6
 LEAST_ROWS = 30
 """Minimum number of original rows of a group."""
 
-CORRELATION = Metric(
-    name="correlation kept",
-    meaning="Correlation in the published rows divided by that in the original: 1 if unchanged, 0 "
-    "if lost.",
-    better="neither",
-    low=None,
-)
+CORRELATION = metric_named("correlation kept")
 _CLEAR = 0.05  # smaller correlations are not used as divisors
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
-from hushtable.evaluation.findings import Metric, MetricValue, Plain, wilson
+from hushtable.evaluation.findings import MetricValue, Plain, metric_named, wilson
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.workload import (
     COVERAGE,
@@ -32,11 +32,7 @@ KINDS = ("mean", "share", "median", "group mean", "correlation", "slope")
 N_WORST = 3
 _MAX_GROUPS = 12  # values of a column by which means are asked
 
-HALF_WIDTH = Metric(
-    name="half-width of intervals",
-    meaning="Median half-width of the 95% intervals, in standard deviations of the number.",
-    better="lower",
-)
+HALF_WIDTH = metric_named("half-width of intervals")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
-from hushtable.evaluation.findings import Metric, MetricValue, Plain, share_metric, wilson
+from hushtable.evaluation.findings import Metric, MetricValue, Plain, metric_named, wilson
 from hushtable.evaluation.inputs import CodedRows
 from hushtable.files.progress import Progress
 from hushtable.query.answers import Estimate
@@ -33,29 +33,11 @@ _TRIES = 40  # candidates for each number of conditions, as a multiple of `per_c
 _MAX_VALUES = 12  # maximum in a condition on an unordered column
 _BOOTSTRAP = 1000
 
-RELATIVE = Metric(
-    name="relative error",
-    meaning=(
-        "Absolute error, divided by the true count or by 0.1% of the rows, whichever is larger."
-    ),
-    better="lower",
-)
-ABSOLUTE = Metric(
-    name="absolute error",
-    meaning="Absolute difference between the answer and the true count, in rows.",
-    better="lower",
-)
-COVERAGE = share_metric(
-    "coverage",
-    "Share of 95% intervals that contain the true count; it should be 0.95 or more.",
-    better="higher",
-)
+RELATIVE = metric_named("relative error")
+ABSOLUTE = metric_named("absolute error")
+COVERAGE = metric_named("coverage")
 
-WIDTH = Metric(
-    name="width of intervals",
-    meaning="Median width of the 95% intervals, as a share of the rows.",
-    better="lower",
-)
+WIDTH = metric_named("width of intervals")
 
 
 @dataclass(frozen=True)
