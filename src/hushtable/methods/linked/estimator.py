@@ -347,6 +347,10 @@ class LinkedEstimator(Estimator):
         """Estimate sums over persons."""
         return self.persons.sums(functions, together=together)
 
+    def by_bin(self, name: str) -> tuple[Estimator, NDArray[np.int64]]:
+        """Return the bin of each code of a column, and an estimator whose codes are the bins."""
+        return self.persons.by_bin(name)
+
     def is_measured(self, columns: Sequence[str]) -> bool:
         """Return whether a measured table of persons contains these columns together."""
         return self.persons.is_measured(columns)

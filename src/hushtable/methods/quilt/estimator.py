@@ -97,6 +97,23 @@ class QuiltEstimator(Estimator):
             found[name] = np.arange(column.size) if is_own else recode(name, column, rule).of_all
         return found
 
+    def by_bin(self, name: str) -> tuple[Estimator, Integers]:
+        """Return the bin of each code of a column, and an estimator whose codes are the bins."""
+        bins = self.bins[name]
+        n_bins = int(bins.max()) + 1
+        if n_bins == len(bins):
+            return self, bins
+        if name not in self._by_bin:
+            view = QuiltEstimator(self.schema, self.parameters, self.settings, self.tables)
+            view.bins = self.bins | {name: np.arange(n_bins)}
+            view.codes = self.codes | {name: bins[self.codes[name]]}
+            self._by_bin[name] = view
+        return self._by_bin[name], bins
+
+    @cached_property
+    def _by_bin(self) -> dict[str, QuiltEstimator]:
+        return {}
+
     @cached_property
     def basis(self) -> TableBasis:
         """The noisy tables."""

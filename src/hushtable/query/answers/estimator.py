@@ -376,6 +376,13 @@ class Estimator(ABC):
             "the rows of frame(), without intervals."
         )
 
+    def by_bin(self, name: str) -> tuple[Estimator, NDArray[np.int64]]:
+        """Return the bin of each code of a column, and an estimator whose codes are the bins.
+
+        The release says nothing about the values inside of a bin. By default, each code is a bin.
+        """
+        return self, np.arange(self.asked.attributes[name].size)
+
     @abstractmethod
     def frame(self) -> pa.Table:
         """Return microdata: one row for each published row."""

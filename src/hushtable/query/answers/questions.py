@@ -231,6 +231,7 @@ class ReleaseQuestions:
         if self.estimator.quantiles_by_counts:
             found = self._quantiles_by_counts(column, float(probability), where, by, scope)
             return _of_kind(found, number)
+        binned, bins = self.estimator.by_bin(column)
         answer = self._by(
             by,
             where,
@@ -239,6 +240,7 @@ class ReleaseQuestions:
                 NumericQuery(column, number, base),
                 float(probability),
                 scope=scope,
+                by_bin=(partial(binned.sums, together=False), bins),
             ),
         )
         return _of_kind(answer, number)
