@@ -56,6 +56,16 @@ def test_more_questions(run: Run, release: Path) -> None:
     assert "GROUP BY in the query" in both.err
 
 
+def test_metadata_come_with_a_release(run: Run, release: Path, files: Path) -> None:
+    names = {"croissant.json", "datapackage.json", "dcat.jsonld", "ddi.xml"}
+    assert run("metadata", release, "--out", files / "about", "--publisher", "An agency").code == 0
+    assert {path.name for path in (files / "about").iterdir()} == names
+    refused = run("metadata", release, "--out", files / "data.csv")
+    assert refused.code == 1
+    assert "cannot write" in refused.err
+    assert names < {path.name for path in release.iterdir()}
+
+
 def test_an_explorer_comes_with_a_release_that_is_quickly_asked(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from hushtable.errors import HushtableError, HushtableWarning, InternalError, Pa
 
 COMMANDS = {
     **{name: name for name in ("methods", "demo", "start")},
-    **dict.fromkeys(("show", "describe", "query", "tables", "export"), "release"),
+    **dict.fromkeys(("show", "describe", "query", "tables", "export", "metadata"), "release"),
     **{name: name for name in ("evaluate", "compare")},
     **dict.fromkeys(("workbench", "serve", "explore"), "web"),
     **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},

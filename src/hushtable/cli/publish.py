@@ -83,10 +83,13 @@ def publish_and_show(
     **options: Any,
 ) -> None:
     """Publish with a progress bar and print the release; later failures only warn."""
+    from hushtable.release.metadata import write_metadata  # noqa: PLC0415 - slow to import
+
     with Publishing() as publishing:
         with one_bar("planning") as progress:
             release = publish(*inputs, progress=publishing.heard(progress), **options)
         show_published(release, as_json=as_json)
+        write_metadata(release, release.folder)
         _add_explorer(release, explore=explore, as_json=as_json)
 
 

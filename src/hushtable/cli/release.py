@@ -280,6 +280,28 @@ def tables(
         )
 
 
+def metadata(  # noqa: PLR0917 - the options of a command
+    release: ReleasePath,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the files. Default: the release.")
+    ] = None,
+    publisher: Annotated[str, typer.Option(help="Name of the publishing organization.")] = "",
+    license: Annotated[str, typer.Option(metavar="URL", help="Address of the license.")] = "",
+    url: Annotated[str, typer.Option(help="Address of the page that offers the release.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write metadata for archives and portals: Croissant, Data Package, DDI-Codebook and DCAT-AP.
+
+    Paths in the files are relative to the release.
+    """
+    from hushtable.cli.screen import tell  # noqa: PLC0415 - slow to import
+    from hushtable.release.metadata import FILES, write_metadata  # noqa: PLC0415
+
+    folder = out or release
+    write_metadata(_load(release), folder, publisher=publisher, license=license, url=url)
+    tell(f"Wrote {', '.join(FILES)} to {folder}.", as_json=as_json, files=list(FILES))
+
+
 def _load(folder: Path) -> ht.Release:
     """Load a release without garbage collection, which would only slow down the imports."""
     gc.disable()
