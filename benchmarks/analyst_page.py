@@ -3,7 +3,7 @@
 ``python -m benchmarks.analyst_page [--seconds 60] [--rate 100]`` publishes Adult with quilt (or
 uses ``--release FOLDER``), starts ``hushtable serve`` in a separate process, and sends requests at
 a fixed rate without waiting for earlier responses. Half of the requests load the whole page. The
-others are the requests that the page sends: answers, distributions and grouped answers. One in
+others are the requests that the page sends: answers and grouped answers. One in
 fifty is a question that is not cached. It prints latencies, and the server's memory before and
 after.
 """
@@ -18,22 +18,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # the folder that tests use, too
 
 QUESTIONS = [
-    "in:sex=Female", "from:age=40", "from:age=20&to:age=29&in:sex=Male", "by=sex", "by=education",
-    "by=income&by=sex", "in:income=>50K&by=education", "from:hours-per-week=41&by=income",
+    "where=sex = 'Female'", "where=age >= 40", "where=age BETWEEN 20 AND 29 AND sex = 'Male'",
+    "by=sex", "by=education", "by=income&by=sex", "where=income = '>50K'&by=education",
+    'where="hours-per-week" > 40&by=income',
 ]  # fmt: skip
 
 
-def paths(n_columns: int) -> list[str]:
-    """Return the addresses of the requests; half of them are the page."""
-    asked = [f"/answer?{quote(question, safe='=&:')}" for question in QUESTIONS]
-    asked += [f"/column/{place}" for place in range(n_columns)]
-    return asked
+def paths(columns: Iterable[str]) -> list[str]:
+    """Return the addresses of the requests of the page."""
+    asked = [*QUESTIONS, *(f"by={name}" for name in columns)]
+    return [f"/answer?{quote(question, safe='=&')}" for question in asked]
 
 
 async def ask(host: str, port: int, path: str, pool: asyncio.Queue[tuple]) -> tuple[int, float]:
@@ -66,7 +67,8 @@ async def load(root: str, asked: list[str], *, rate: float, seconds: float) -> l
         path = "/" if draw.random() < 0.5 else draw.choice(asked)
         if number % 50 == 49:
             low = draw.randint(17, 80)
-            path = f"/answer?from:age={low}&to:age={low + number % 10}&from:hours-per-week={number}"
+            clause = f'age BETWEEN {low} AND {low + number % 10} AND "hours-per-week" > {number}'
+            path = f"/answer?where={quote(clause)}"
         tasks.append(asyncio.create_task(ask(place.hostname, place.port, path, pool)))
     return list(await asyncio.gather(*tasks))
 
@@ -105,7 +107,7 @@ def main() -> None:
             assert root is not None
             from hushtable import Release
 
-            asked = paths(len(Release.load(release).schema.attributes))
+            asked = paths(Release.load(release).schema.attributes)
             first = asyncio.run(load(root[0], asked, rate=2, seconds=len(asked)))
             print(f"first answers: slowest {max(t for _, t in first):.2f} s")
             before = memory_mb(server.pid)

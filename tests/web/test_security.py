@@ -313,7 +313,7 @@ def test_markup_is_shown_as_text(workbench: WorkbenchClient) -> None:
     assert "<img" not in refusal.text
 
 
-@pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
+@pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv"])
 def test_the_explorer_accepts_only_its_own_names(release: Any, path: str) -> None:
     page = make_release_explorer(release, names={*own_names(PORT), "clinic.example:8443"})
     client = TestClient(page)
@@ -360,12 +360,13 @@ def test_serve_configures_its_host_names(
     assert answered == hosts
 
 
-@pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
+@pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_the_explorer_is_read_only(release: Any, path: str, method: str) -> None:
     client = TestClient(make_release_explorer(release))
-    assert client.request(method, path).status_code == 405
-    assert client.get(path).headers["content-security-policy"] == POLICY
+    refused = client.request(method, path)
+    assert refused.status_code == 405
+    assert refused.headers["content-security-policy"] == POLICY
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -110,12 +110,10 @@ _ERROR_PAGES = {HushtableError: _error_page, HTTPException: _error_page}
 
 def _around(request: Request) -> dict[str, Any]:
     """Return the context of the frame; with the project, if the address refers to one."""
-    if not hasattr(request.app.state, "bench"):
-        return {"frame": "analyst.html"}
     try:
         return around(request, project_of(request), "")
     except (HushtableError, KeyError):
-        return {"frame": "workbench.html"}
+        return {}
 
 
 # The release explorer as an ASGI application: one release, read-only.
@@ -144,18 +142,19 @@ def make_release_explorer(release: Release, *, names: Collection[str] | None = N
         answers.close()
 
     return Starlette(
-        routes=[
-            *explore.routes(lambda _: answers),
-            Mount("/static", StaticFiles(directory=STATIC)),
-        ],
+        routes=explore.routes(lambda _: answers),
         middleware=[
             Middleware(ResponseHeaders),
             *named,
             Middleware(GZipMiddleware, minimum_size=1000),
         ],
-        exception_handlers=_ERROR_PAGES,
+        exception_handlers={HushtableError: _error_text},
         lifespan=lifespan,
     )
+
+
+def _error_text(_: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), 400)
 
 
 # HTTP server without an access log.

@@ -2,78 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hushtable.files import svg
-from hushtable.query.answers.estimator import COUNTED, Estimate
-from hushtable.web.questions import AnswerCell, PageAnswer
 
 _BOX = "-20 -8 660 308"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Position of a bar and its interval, in percent of the width."""
-
-    start: float
-    length: float
-    low: float
-    high: float
-
-
-class BarScale:
-    """Common scale of several bars, from zero or the lowest negative value.
-
-    Unknown and unbounded values do not extend the scale.
-    """
-
-    def __init__(self, cells: Sequence[AnswerCell]) -> None:
-        ends = [(c.estimate.low, c.estimate.value, c.estimate.high) for c in cells]
-        known = [end for group in ends for end in group if math.isfinite(end)]
-        self._bottom, self._top = min([0.0, *known]), max([0.0, *known])
-        if all(cell.estimate.what in COUNTED for cell in cells):
-            self._bottom, self._top = 0.0, max(1.0, self._top)
-
-    def along(self, estimate: Estimate) -> Bar | None:
-        """Return the position of an answer's bar; None if the answer is unknown or all are 0."""
-        if math.isnan(estimate.value) or self._top == self._bottom:
-            return None
-        zero, value, low, high = (
-            self._place(end) for end in (0.0, estimate.value, estimate.low, estimate.high)
-        )
-        return Bar(min(zero, value), abs(value - zero), low, high)
-
-    def _place(self, number: float) -> float:
-        inside = min(max(number, self._bottom), self._top)
-        return 100 * (inside - self._bottom) / (self._top - self._bottom)
-
-
-def bars_file(answer: PageAnswer, title: str, subtitle: str) -> str:
-    """Return an answer as a standalone SVG with bars and 95% intervals."""
-    rows = [(", ".join(part.label for part in cell.parts), cell) for cell in answer.cells]
-    if not rows:
-        rows = [(answer.clause, AnswerCell((), answer.clause, answer.whole))]
-    left = 16 + 7 * min(max(len(label) for label, _ in rows), 40)
-    scale = BarScale([cell for _, cell in rows])
-    parts = svg.titles(12, title, subtitle)
-    for n, (label, cell) in enumerate(rows):
-        y = 62 + 26 * n
-        shown = label if len(label) <= 40 else label[:39] + "…"
-        number = str(cell.estimate).replace("95% interval ", "").rpartition(": ")[2]
-        parts += [
-            svg.text(left - 8, y + 13, shown, anchor="end"),
-            svg.text(left + 412, y + 13, number),
-        ]
-        if at := scale.along(cell.estimate):
-            start, low, high = (left + 4 * place for place in (at.start, at.low, at.high))
-            ends = f"M{low:.1f} {y + 9}H{high:.1f}M{low:.1f} {y + 5}v8M{high:.1f} {y + 5}v8"
-            parts += [
-                svg.rect(start, y, 4 * at.length, 18, "bar"),
-                svg.element("path", d=ends, class_="whisker"),
-            ]
-    return svg.document(left + 560, 78 + 26 * len(rows), parts)
 
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 620, 26, 250

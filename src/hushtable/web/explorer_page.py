@@ -1,7 +1,7 @@
-"""Release explorer in one HTML file: answers computed in advance, shown without server or network.
+"""Release explorer as one HTML page, for a file or for a server.
 
-The page only looks answers up, so they equal those of the library: counts by one and by two
-columns, and means and medians by one column.
+In a file, all answers are computed in advance, and the page looks them up: it needs no server or
+network. On a server, the page asks for each answer (`hushtable.web.pages.explore`).
 """
 
 from __future__ import annotations
@@ -11,28 +11,24 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from html import escape
 from importlib.resources import files
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
-from hushtable.errors import HushtableError, Refused
-from hushtable.query.answers import Estimate
-from hushtable.query.answers.estimator import written
 from hushtable.release.release import Release
 from hushtable.release.statement import NOT_PRIVATE
-from hushtable.schema import Integer, Number
+from hushtable.schema import Numeric
 from hushtable.schema.column import with_label
-from hushtable.web.questions import ValueGroup, parts_of
+from hushtable.web.questions import ShortAnswers, figure_of, parts_of
 
 MAX_CELLS = 3000
 """Maximum number of cells of all tables of two columns, which take most of the time."""
 
 MAX_VALUES = 1000
 """Maximum number of values of a column with medians; others would take minutes."""
-
 
 FEW_CELLS = 500
 """Maximum number of cells of tables of two columns whose answers take seconds."""
@@ -47,70 +43,60 @@ def is_quick(release: Release) -> bool:
 
 
 def explorer_page(release: Release, progress: Callable[[str, float], None]) -> str:
-    """Return the explorer of a release as an HTML page with all answers that it shows."""
-    content = json.dumps(_content(release, progress), separators=(",", ":"), allow_nan=False)
+    """Return the explorer as a page with all answers that it shows."""
+    return _page(_described(release) | _answers(release, progress))[0]
+
+
+def served_page(release: Release, *, under: str = "", back: str = "") -> tuple[str, str]:
+    """Return the explorer as a page that asks its server, and its content security policy.
+
+    `under` is the folder of the release in commands, `back` the address of a page to return to.
+    """
+    content = _described(release) | {"server": True, "back": back}
+    content["folder"] = f"{under}{content['folder']}"
+    content["whats"] = [
+        (what, name)
+        for name, column in release.schema.attributes.items() if isinstance(column, Numeric)
+        for what in ("mean", "median")
+    ]  # fmt: skip
+    return _page(content, connect="; connect-src 'self'")
+
+
+def _page(content: dict[str, Any], connect: str = "") -> tuple[str, str]:
+    """Return the page and its content security policy."""
     folder = files("hushtable.web") / "explorer"
     page, style, script = (
         (folder / name).read_text(encoding="utf-8")
         for name in ("page.html", "explorer.css", "explorer.js")
     )
+    data = json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     parts = {
-        "title": escape(_title(release)),
+        "title": escape(content["title"]),
         "style-digest": _digest(style),
         "script-digest": _digest(script),
+        "connect": connect,
         "style": style,
         "script": script,
-        "content": content.replace("<", "\\u003c"),
+        "content": data,
     }
-    return re.sub(r"\{\{([a-z-]+)\}\}", lambda mark: parts[mark[1]], page)
+    filled = re.sub(r"\{\{([a-z-]+)\}\}", lambda mark: parts[mark[1]], page)
+    policy = filled.partition('Content-Security-Policy" content="')[2].partition('"')[0]
+    return filled, f"{policy}; frame-ancestors 'none'"  # which a page cannot set itself
 
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _title(release: Release) -> str:
-    return str(release.statement.public_schema.get("name", "")) or release.folder.name
-
-
-def _content(release: Release, progress: Callable[[str, float], None]) -> dict[str, Any]:
-    """Compute all answers of the page."""
-    answers = _Answers()
-    columns = release.schema.attributes
-    groups = {name: parts_of(name, column) for name, column in columns.items()}
-    pairs = sorted(combinations(groups, 2), key=lambda two: math.prod(map(len, _of(groups, two))))
-    counts = {
-        name: [answers.add(partial(release.count, group.clause)) for group in parts]
-        for name, parts in groups.items()
-    }
-    n_cells = 0
-    left_out = []
-    for place, (one, other) in enumerate(pairs):
-        n_cells += len(groups[one]) * len(groups[other])
-        if n_cells > MAX_CELLS:
-            left_out.append([one, other])
-            continue
-        counts[f"{one}\n{other}"] = [
-            answers.add(partial(release.count, f"{a.clause} AND {b.clause}"))
-            for a in groups[one]
-            for b in groups[other]
-        ]
-        progress("counting", 0.8 * place / len(pairs))
-    numbers = [n for n, column in columns.items() if isinstance(column, Integer | Number)]
-    figures: dict[str, dict[str, Any]] = {}
-    for place, number in enumerate(numbers):
-        for figure in ("mean", "median") if columns[number].size <= MAX_VALUES else ("mean",):
-            ask = partial(getattr(release, figure), number)
-            figures[f"{figure} of {number}"] = {"": [answers.add(ask)]} | {
-                name: [answers.add(partial(ask, group.clause)) for group in parts]
-                for name, parts in groups.items()
-            }
-        progress("computing means", 0.8 + 0.2 * (place + 1) / len(numbers))
+def _described(release: Release) -> dict[str, Any]:
+    """Return what the page shows besides answers."""
     statement = release.statement
     return {
-        "title": _title(release),
+        "title": str(statement.public_schema.get("name", "")) or release.folder.name,
         "method": statement.method,
+        "created": statement.created,
         "promises": [promise.explain() for promise in statement.guarantees],
+        "unprotected": statement.unprotected,
         "warning": NOT_PRIVATE if statement.seeded else "",
         "folder": release.folder.name,
         "columns": [
@@ -119,38 +105,55 @@ def _content(release: Release, progress: Callable[[str, float], None]) -> dict[s
                 "title": with_label(name, {name: column.label}),
                 "type": column.type,
                 "values": column.in_short,
-                "groups": [[g.label, g.clause] for g in groups[name]],
+                "groups": [[group.label, group.clause] for group in parts_of(name, column)],
             }
-            for name, column in columns.items()
+            for name, column in release.schema.attributes.items()
         ],
-        "total": answers.add(release.count),
-        "counts": counts,
-        "figures": figures,
-        "leftOut": left_out,
-        "notes": list(answers.notes),
+        "leftOut": [],
     }
 
 
-def _of(groups: dict[str, list[ValueGroup]], names: Sequence[str]) -> list[list[ValueGroup]]:
-    return [groups[name] for name in names]
+def _answers(release: Release, progress: Callable[[str, float], None]) -> dict[str, Any]:
+    """Compute all answers of the page: tables of answers by their columns."""
+    answers = ShortAnswers()
+    columns = release.schema.attributes
+    clauses = {n: [part.clause for part in parts_of(n, c)] for n, c in columns.items()}
+    pairs = sorted(
+        combinations(clauses, 2), key=lambda two: math.prod(len(clauses[name]) for name in two)
+    )
 
+    def table(ask: Callable[..., Any]) -> dict[str, list[Any]]:
+        """Return the answer for all rows, and those by one column."""
+        each = {"": [None], **clauses}
+        return {
+            name: [answers.add(partial(ask, clause)) for clause in asked]
+            for name, asked in each.items()
+        }
 
-class _Answers:
-    """Answers in short: the three texts, the three numbers (null if unbounded), and the notes."""
-
-    def __init__(self) -> None:
-        self.notes: dict[str, int] = {}
-
-    def add(self, ask: Callable[[], Any]) -> list[Any]:
-        """Ask a question, and return its answer, or the reason why it is refused."""
-        try:
-            found = cast("Estimate", ask())
-        except HushtableError as error:
-            problems = error.problems if isinstance(error, Refused) else (str(error),)
-            return [written(math.nan, 0)] * 3 + [None] * 3 + [self._placed(problems)]
-        numbers = (found.value, found.low, found.high)
-        short = [float(f"{number:.9g}") if math.isfinite(number) else None for number in numbers]
-        return [*found.figures(), *short, self._placed(found.notes)]
-
-    def _placed(self, notes: Sequence[str]) -> list[int]:
-        return [self.notes.setdefault(note, len(self.notes)) for note in notes]
+    counts, n_cells, left_out = table(release.count), 0, []
+    for place, (one, other) in enumerate(pairs):
+        n_cells += len(clauses[one]) * len(clauses[other])
+        if n_cells > MAX_CELLS:
+            left_out.append([one, other])
+            continue
+        counts[f"{one}\n{other}"] = [
+            answers.add(partial(release.count, f"{a} AND {b}"))
+            for a in clauses[one] for b in clauses[other]
+        ]  # fmt: skip
+        progress("counting", 0.8 * place / len(pairs))
+    whats = [
+        (what, name)
+        for name, column in columns.items() if isinstance(column, Numeric)
+        for what in (("mean", "median") if column.size <= MAX_VALUES else ("mean",))
+    ]  # fmt: skip
+    figures = {}
+    for place, (what, name) in enumerate(whats):
+        figures[f"{what} of {name}"] = table(figure_of(release, what, name))
+        progress("computing means", 0.8 + 0.2 * (place + 1) / len(whats))
+    return {
+        "counts": counts,
+        "figures": figures,
+        "whats": whats,
+        "leftOut": left_out,
+        "notes": list(answers.notes),
+    }

@@ -1,51 +1,43 @@
-"""Queries of the release explorer: conditions by column, groups, and the resulting WHERE clause.
+"""Questions of the release explorer and their answers, as short plain data.
 
-A query is encoded in the query string of an address, so an address reproduces it. Conditions on
-columns and the additional clause are combined with AND. A query asks for a row count, the mean or
-median of a column, or a regression. With one or two columns to group by, each cell has its own
-answer and its own clause.
+A question is a query string: what to estimate, a WHERE clause, and up to two columns to group by.
+Each group has its own clause and its own answer.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import re
+import math
 import threading
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, cast
 
-from hushtable.errors import ParameterError, PredicateError
-from hushtable.files.rows import no_formula
+from hushtable.errors import HushtableError, ParameterError, PredicateError, Refused
 from hushtable.files.writing import Scratch
 from hushtable.query.answers import Estimate
+from hushtable.query.answers.estimator import written
 from hushtable.query.where.syntax import syntax_tree
 from hushtable.release.release import SEEDED_MARK, Release
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.calendar import CalendarColumn
 from hushtable.schema.categorical import Boolean
 from hushtable.schema.column import with_label
-from hushtable.web import words
 from hushtable.web.answer_pool import AnswerPool, TooSlow
 
 MAX_CELLS = 200
 """Maximum number of cells of a grouped answer; more would be slow and hard to read."""
 
-MAX_CLAUSE = 2000
-MAX_CONDITIONS = 500
+MAX_CLAUSE = 10_000
 FIGURES = ("mean", "median")
 """Statistics of a numeric column."""
 
-_BINS = 12
-EVERYTHING = "TRUE"
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-_TIME = re.compile(r"[0-9]{2,4}[-:][0-9]{2}([-: T][0-9]{2})*")
+MODELS = ("regression", "logistic")
+N_RANGES = 12
+"""Maximum number of ranges of a long column."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +50,12 @@ class ValueGroup:
 
 @dataclass(frozen=True)
 class PageQuestion:
-    """A query as submitted."""
+    """A question as submitted."""
 
-    # Conditions as the form sends them: in:COLUMN, from:COLUMN, to:COLUMN or none:COLUMN (missing),
-    # each with a value.
-    pairs: tuple[tuple[str, str], ...] = ()
-    where: str = ""  # additional clause
+    what: str = ""  # a statistic or a model; empty for a row count
+    of: str = ""  # column of the statistic, or formula of the model
+    where: str = ""
     by: tuple[str, ...] = ()  # up to two columns to group by
-    figure: str = ""  # "mean" or "median" of the column `of`; empty for a count
-    of: str = ""
-    regress: str = ""  # formula of a regression
-    logistic: bool = False
 
     @classmethod
     def read(cls, items: Sequence[tuple[str, str]], schema: Schema) -> PageQuestion:
@@ -77,133 +64,46 @@ class PageQuestion:
         Examples
         --------
         >>> from hushtable import sample_schema
-        >>> items = [("from:age", "40"), ("in:sex", "F"), ("by", "region")]
-        >>> asked = PageQuestion.read(items, sample_schema())
-        >>> asked.clause(sample_schema())
-        "age >= 40 AND sex = 'F'"
-        >>> asked.by
-        ('region',)
+        >>> items = [("what", "mean"), ("of", "age"), ("where", "sex = 'F'"), ("by", "region")]
+        >>> PageQuestion.read(items, sample_schema())
+        PageQuestion(what='mean', of='age', where="sex = 'F'", by=('region',))
         """
-        pairs, by, problems = [], [], []
         texts = {name: value.strip() for name, value in items}
-        where, regress = texts.get("where", ""), texts.get("regress", "")
-        figure, of = texts.get("figure", ""), texts.get("of", "")
-        for name, value in items:
-            kind, _, column = name.partition(":")
-            if not value.strip():
-                continue
-            if name == "by":
-                by.append(value)
-                if value not in schema.attributes:
-                    problems.append(f"cannot group by {value!r}: no such column.")
-            elif kind in {"in", "from", "to", "none"}:
-                problem = _problem(kind, column, value, schema)
-                problems += [problem] if problem else []
-                pairs.append((name, value))
-        if max(len(where), len(regress)) > MAX_CLAUSE:
+        what, of, where = (texts.get(name, "") for name in ("what", "of", "where"))
+        by = tuple(dict.fromkeys(value for name, value in items if name == "by" and value))
+        problems = [
+            f"cannot group by {name!r}: no such column."
+            for name in by if name not in schema.attributes
+        ]  # fmt: skip
+        if what not in {"", *FIGURES, *MODELS}:
+            problems.append(f"what is {what!r}; it must be one of {', '.join(FIGURES + MODELS)}.")
+        if what in FIGURES and of not in schema.attributes:
+            problems.append(f"cannot compute the {what} of {of!r}: no such column.")
+        if what in MODELS and by:
+            problems.append("a regression has no groups; write C(column) in the formula.")
+        if max(len(where), len(of)) > MAX_CLAUSE:
             problems.append(
                 f"the clause or formula is too long; the limit is {MAX_CLAUSE:,} characters."
             )
-        if figure and figure not in FIGURES:
-            problems.append(f"figure is {figure!r}; it must be one of {', '.join(FIGURES)}.")
-        if figure and of not in schema.attributes:
-            problems.append(f"cannot compute the {figure} of {of!r}: no such column.")
-        if regress and (figure or by):
-            problems.append(
-                "a regression cannot be combined with a mean, a median or groups; remove them. For "
-                "groups, write C(column) in the formula."
-            )
-        if len(pairs) > MAX_CONDITIONS:
-            problems.append(f"there are more than {MAX_CONDITIONS} conditions; choose fewer.")
         if len(by) > 2:
             problems.append("there are more than two columns to group by; choose at most two.")
         ParameterError.raise_if_any(problems)
-        return cls(
-            tuple(pairs), where, tuple(dict.fromkeys(by)), figure, of if figure else "", regress,
-            bool(regress) and "logistic" in texts,
-        )  # fmt: skip
+        return cls(what, of if what else "", where, by)
 
-    def query(self) -> str:
-        """Return the query string of this query."""
-        others = {
-            "where": self.where, "figure": self.figure, "of": self.of, "regress": self.regress,
-            "logistic": "1" if self.logistic else "",
-        }  # fmt: skip
-        items = [*self.pairs, *((name, value) for name, value in others.items() if value)]
-        return urlencode([*items, *(("by", name) for name in self.by)])
-
-    def options(self, schema: Schema) -> list[str]:
-        """Return the arguments of `hushtable query`, except the release."""
-        clause, listed = self.clause(schema), self.lists_values(schema)
-        asked = [word for name in self.by if listed for word in ("--by", name)]
-        if self.figure == "mean":
-            asked += ["--mean", self.of]
-        elif self.figure:
-            asked += ["--quantile", f"{self.of}:0.5"]
-        elif self.regress:
-            asked += ["--regress", self.regress, *(["--logistic"] if self.logistic else [])]
-        return asked if asked and clause == EVERYTHING else [clause, *asked]
-
-    def lists_values(self, schema: Schema) -> bool:
-        """Return whether each group is a single value; long columns are grouped by ranges."""
-        return all(
-            len(parts_of(name, schema.attributes[name])) == schema.attributes[name].size
-            for name in self.by
-        )
-
-    def clause(self, schema: Schema) -> str:
-        """Return the condition as a WHERE clause."""
-        found = list(self._conditions(schema))
-        if self.where:
-            found.append(f"({self.where})" if found else self.where)
-        return " AND ".join(found) or EVERYTHING
-
-    def chosen(self, kind: str, column: str) -> list[str]:
-        """Return the values of a column's conditions of one kind (such as ``in``), for the form."""
-        return [value for name, value in self.pairs if name == f"{kind}:{column}"]
-
-    def cells(self, schema: Schema) -> list[tuple[tuple[ValueGroup, ...], str]]:
-        """Return the cells of a grouped query, each as its groups of values and its clause."""
+    def cells(self, schema: Schema) -> Iterator[tuple[list[str], str]]:
+        """Return the labels and the clause of each group."""
         groups = [parts_of(name, schema.attributes[name]) for name in self.by]
-        n_cells = 1
-        for group in groups:
-            n_cells *= len(group)
+        n_cells = math.prod(map(len, groups))
         if n_cells > MAX_CELLS:
             raise ParameterError(
                 f"grouping by {' and '.join(self.by)} gives {n_cells:,} cells; the limit is "
-                f"{MAX_CELLS}. Group by one of them, or filter some values."
+                f"{MAX_CELLS}. Group by one of them, or ask for some values with a condition."
             )
-        whole = self.clause(schema)
-        cells = []
-        for parts in product(*groups):
-            clause = " AND ".join(part.clause for part in parts)
+        for cell in product(*groups):
             # Parentheses, because the clause may contain OR.
-            cells.append((parts, clause if whole == EVERYTHING else f"({whole}) AND {clause}"))
-        return cells
-
-    def _conditions(self, schema: Schema) -> Iterator[str]:
-        for name, column in schema.attributes.items():
-            spelled = quoted_name(name)
-            found = []
-            if values := self.chosen("in", name):
-                texts = [_literal(value, column) for value in values]
-                one = f"{spelled} = {texts[0]}"
-                found.append(one if len(texts) == 1 else f"{spelled} IN ({', '.join(texts)})")
-            bounds = [
-                f"{spelled} {sign} {_bound(value.strip(), column)}"
-                for kind, sign in (("from", ">="), ("to", "<="))
-                for value in self.chosen(kind, name)[:1]
-            ]
-            if bounds:
-                found.append(" AND ".join(bounds))
-            if self.chosen("none", name) and column.missing == "category":
-                found.append(f"{spelled} IS NULL")
-            if len(found) > 1:
-                yield (
-                    "(" + " OR ".join(f"({one})" if " AND " in one else one for one in found) + ")"
-                )
-            else:
-                yield from found
+            own = [f"({self.where})" if self.by else self.where] if self.where else []
+            clause = " AND ".join([*own, *(part.clause for part in cell)])
+            yield [part.label for part in cell] or [clause or "all rows"], clause
 
 
 def parts_of(name: str, column: Column) -> list[ValueGroup]:
@@ -259,28 +159,13 @@ def _width(n_values: int) -> int:
     scale = 1
     while True:
         for step in (1, 2, 5):
-            if n_values <= _BINS * step * scale:
+            if n_values <= N_RANGES * step * scale:
                 return step * scale
         scale *= 10
 
 
 def _written(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
-    """Return a message on what is wrong with one condition, or an empty string."""
-    column = schema.attributes.get(name)
-    if column is None:
-        return f"{name!r} is not a column of this release."
-    listed = column.values if isinstance(column, Categorical) else column.special_names
-    if kind == "in" and value not in listed:
-        return f"column {name!r} has no value {value!r}."
-    if kind in {"from", "to"}:
-        form = _TIME if isinstance(column, CalendarColumn) else _NUMBER
-        if isinstance(column, Categorical) or not form.fullmatch(value.strip()):
-            return f"column {name!r}: {value!r} is not a valid number, date or time."
-    return ""
 
 
 @cache
@@ -307,115 +192,60 @@ def quoted_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-# Answers of a release, cached because pages repeat queries.
+class ShortAnswers:
+    """Answers in short: three texts, three numbers (null if unbounded), and places of notes."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, int] = {}
+        self.refused: list[HushtableError] = []
+
+    def add(self, ask: Callable[[], Any]) -> list[Any]:
+        """Ask a question, and return its answer, or the reason why it is refused."""
+        try:
+            return self.short(ask())
+        except HushtableError as error:
+            self.refused.append(error)
+            problems = error.problems if isinstance(error, Refused) else (str(error),)
+            return [written(math.nan, 0)] * 3 + [None] * 3 + [self._placed(problems)]
+
+    def short(self, found: Estimate) -> list[Any]:
+        """Return an answer in short."""
+        numbers = (found.value, found.low, found.high)
+        short = [float(f"{number:.9g}") if math.isfinite(number) else None for number in numbers]
+        return [*found.figures(), *short, self._placed(found.notes)]
+
+    def _placed(self, notes: Sequence[str]) -> list[int]:
+        return [self.notes.setdefault(note, len(self.notes)) for note in notes]
+
+
+def figure_of(release: Release, what: str, of: str) -> Callable[..., Estimate]:
+    """Return the function that counts, or that computes a statistic, from a WHERE clause."""
+    return partial(getattr(release, what), of) if what else cast("Any", release.count)
+
+
+def answer_question(release: Release, question: PageQuestion) -> dict[str, Any]:
+    """Answer a question: rows of labels, clause and short answer, and the notes."""
+    answers, where = ShortAnswers(), question.where or None
+    if question.what in MODELS:
+        logistic = question.what == "logistic"
+        terms = release.regression(question.of, where, logistic=logistic)
+        rows = [[[str(term)], question.where, answers.short(one)] for (term,), one in terms]
+    else:
+        ask = figure_of(release, question.what, question.of)
+        rows = [
+            [labels, clause, answers.add(partial(ask, clause or None))]
+            for labels, clause in question.cells(release.schema)
+        ]
+        if len(answers.refused) == len(rows):
+            raise answers.refused[0]
+    return {"rows": rows, "notes": list(answers.notes)}
+
 
 _REMEMBERED = 20_000  # maximum number of cached answers, of a few hundred bytes each
 
 
-@dataclass(frozen=True)
-class AnswerCell:
-    """One group of an answer: a count, another statistic, or a coefficient."""
-
-    parts: tuple[ValueGroup, ...]
-    clause: str
-    estimate: Estimate
-
-
-@dataclass(frozen=True)
-class PageAnswer:
-    """The answer to a query, with its cells if grouped; for a regression, its terms."""
-
-    question: PageQuestion
-    clause: str
-    whole: Estimate
-    cells: tuple[AnswerCell, ...] = ()
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes on the estimates without repetition; a note on some of them says on how many."""
-        numbers = [self.whole, *(cell.estimate for cell in self.cells)]
-        found = Counter(note for one in numbers for note in dict.fromkeys(one.notes))
-        return [
-            note if n == len(numbers)
-            else words.SOME_NUMBERS.format(n=n, all=len(numbers), note=note)
-            for note, n in found.items()
-        ]  # fmt: skip
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """Names of the columns that identify the cells."""
-        return ("term",) if self.question.regress else self.question.by
-
-    @property
-    def value_name(self) -> str:
-        """Name of the estimated quantity."""
-        if self.question.regress:
-            return "coefficient"
-        return self.whole.what if self.question.figure else "count"
-
-    def to_csv(self) -> str:
-        """Return the numbers as CSV."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(
-            [
-                *map(no_formula, self.by),
-                "where",
-                no_formula(self.value_name),
-                "low",
-                "high",
-                "std",
-                "support",
-            ]
-        )
-        if not self.cells:
-            writer.writerow(_row((), self.clause, self.whole))
-        for cell in self.cells:
-            writer.writerow(_row([part.label for part in cell.parts], cell.clause, cell.estimate))
-        return out.getvalue()
-
-
-def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
-    numbers = (estimate.value, estimate.low, estimate.high, estimate.std)
-    figures = ("" if number is None else f"{number:.6g}" for number in numbers)
-    return [*map(no_formula, labels), no_formula(clause), *figures, estimate.support]
-
-
-def _size(found: PageAnswer | TooSlow) -> int:
-    return 1 + len(found.cells) if isinstance(found, PageAnswer) else 1
-
-
-def _or_none(clause: str) -> str | None:
-    return None if clause == EVERYTHING else clause
-
-
-def answer_question(release: Release, question: PageQuestion) -> PageAnswer:
-    """Answer a query."""
-    clause = question.clause(release.schema)
-    if question.regress:
-        table = release.regression(question.regress, _or_none(clause), logistic=question.logistic)
-        terms = (
-            AnswerCell((ValueGroup(str(term), ""),), clause, found) for (term,), found in table
-        )
-        return PageAnswer(question, clause, release.count(clause), tuple(terms))
-    whole = _figure(release, question, clause)
-    return PageAnswer(question, clause, whole, _cells(release, question, clause))
-
-
-def _figure(release: Release, question: PageQuestion, clause: str, by: tuple[str, ...] = ()) -> Any:
-    if question.figure:
-        return getattr(release, question.figure)(question.of, _or_none(clause), by=by)
-    return release.count(_or_none(clause), by=by) if by else release.count(clause)
-
-
-def _cells(release: Release, question: PageQuestion, clause: str) -> tuple[AnswerCell, ...]:
-    """Answer for each group: all at once if each is a single value, else individually."""
-    cells = question.cells(release.schema) if question.by else []
-    if cells and question.lists_values(release.schema):
-        found = _figure(release, question, clause, question.by).estimates
-    else:
-        found = [_figure(release, question, one) for _, one in cells]
-    return tuple(AnswerCell(*cell, estimate) for cell, estimate in zip(cells, found, strict=True))
+def _size(found: dict[str, Any] | TooSlow) -> int:
+    return 1 + (0 if isinstance(found, TooSlow) else len(found["rows"]))
 
 
 class AnswerCache:
@@ -425,13 +255,13 @@ class AnswerCache:
         self.release = release
         self.schema = release.schema
         self._pool = AnswerPool(release.folder, answer_question)
-        self._known: OrderedDict[PageQuestion, PageAnswer | TooSlow] = OrderedDict()
+        self._known: OrderedDict[PageQuestion, dict[str, Any] | TooSlow] = OrderedDict()
         self._n_known = 0
         self._memory = threading.Lock()
         self._exporting = threading.Lock()
         self._rows: Scratch | None = None
 
-    def ask(self, question: PageQuestion) -> PageAnswer:
+    def ask(self, question: PageQuestion) -> dict[str, Any]:
         """Answer a query."""
         with self._memory:
             found = self._known.get(question)
@@ -447,17 +277,13 @@ class AnswerCache:
             raise found
         return found
 
-    def _keep(self, question: PageQuestion, found: PageAnswer | TooSlow) -> None:
+    def _keep(self, question: PageQuestion, found: dict[str, Any] | TooSlow) -> None:
         with self._memory:
             if question not in self._known:
                 self._n_known += _size(found)
             self._known[question] = found
             while self._n_known > _REMEMBERED:
                 self._n_known -= _size(self._known.popitem(last=False)[1])
-
-    def distribution(self, name: str) -> tuple[AnswerCell, ...]:
-        """Count every group of a column."""
-        return self.ask(PageQuestion(by=(name,))).cells
 
     def rows_file(self, suffix: str) -> Path:
         """Return the path of a temporary file with the rows, which is written at first use."""

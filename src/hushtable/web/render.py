@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from fractions import Fraction
 from functools import cache
@@ -19,10 +18,7 @@ from hushtable.files.html import templates
 from hushtable.files.progress import duration
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import brief, rounded
-from hushtable.query.answers.estimator import COUNTED, Estimate
-from hushtable.schema.column import with_label
 from hushtable.web import words
-from hushtable.web.charts import BarScale
 from hushtable.web.security import REPORT_POLICY
 
 STATIC = Path(__file__).parent / "static"
@@ -36,11 +32,9 @@ def _environment() -> Environment:
         "amount": amount,
         "drawing": Markup,
         "duration": duration,
-        "figures": figures,
-        "reach": BarScale,
         "sentence": sentence,
     }
-    made.globals |= {"t": words, "version": __version__, "with_label": with_label}
+    made.globals |= {"t": words, "version": __version__}
     return made
 
 
@@ -58,33 +52,8 @@ def report_page(path: Path) -> HTMLResponse:
 
 def fill(request: Request, template: str, /, **content: Any) -> str:
     """Render a template."""
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            root=request.scope.get("root_path", ""),
-            # Root of the whole application, for pages that are mounted below it.
-            top=request.scope.get("app_root_path", request.scope.get("root_path", "")),
-            csrf=getattr(request.state, "csrf", ""),
-            **content,
-        )
-    )
-
-
-def figures(estimate: Estimate) -> tuple[str, str, str]:
-    """Format a value and its interval: counts as integers, others by the interval's width.
-
-    Examples
-    --------
-    >>> from hushtable.query.answers import Estimate
-    >>> figures(Estimate(value=1e-16, low=0.0, high=3.54, privacy_std=1.0, model_std=0.0))
-    ('0', '0', '4')
-    """
-    numbers = (estimate.value, estimate.low, estimate.high)
-    if estimate.what in COUNTED and all(map(math.isfinite, numbers)):
-        value, low, high = map(round, numbers)
-        return f"{value:,}", f"{low:,}", f"{high:,}"
-    return estimate.figures()
+    csrf = getattr(request.state, "csrf", "")
+    return _environment().get_template(template).render(csrf=csrf, **content)
 
 
 def sentence(text: str) -> str:

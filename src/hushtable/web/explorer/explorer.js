@@ -1,39 +1,62 @@
 "use strict";
-// Answers are [texts of value, low, high; numbers of value, low, high; places of notes].
+// Answers are [texts of value, low, high; numbers of value, low, high; places of notes]. A question
+// is { what, of, by: [column, ...], filters: [[column, [place of a group, ...]], ...], where }.
 
-/** Return the rows of an answer: [label, answer]; null if the file does not contain it. */
-function lookUp(content, what, by, column, group) {
-  const groupsOf = (name) => content.columns.find((one) => one.name === name).groups;
-  const figure = what ? content.figures[what] : null;
-  if (by === column && column) return null;
-  if (figure) {
-    if (by && column) return null;
-    if (by) return groupsOf(by).map(([label], place) => [label, figure[by][place]]);
-    return [column ? [groupsOf(column)[group][0], figure[column][group]] : ["all rows", figure[""][0]]];
-  }
-  if (by && column) {
-    const [straight, turned] = [content.counts[by + "\n" + column], content.counts[column + "\n" + by]];
-    if (!straight && !turned) return null;
-    const [n, width] = [groupsOf(by).length, groupsOf(column).length];
-    return groupsOf(by).map(([label], place) =>
-      [label, straight ? straight[place * width + group] : turned[group * n + place]]);
-  }
-  if (by) return groupsOf(by).map(([label], place) => [label, content.counts[by][place]]);
-  return [column ? [groupsOf(column)[group][0], content.counts[column][group]] : ["all rows", content.total]];
+/** Return a clause that selects any of some groups of a column. */
+function anyOf(groups) {
+  const found = groups.map((one) => one[1]).join(" OR ");
+  return groups.length > 1 ? `(${found})` : found;
 }
 
-/** Return the WHERE clause of each row of an answer; "" for all rows. */
-function clauses(content, by, column, group) {
-  const clausesOf = (name) => content.columns.find((one) => one.name === name).groups.map((one) => one[1]);
-  const condition = column ? clausesOf(column)[group] : "";
-  if (!by) return [condition];
-  const straight = content.counts[by + "\n" + column];
-  return clausesOf(by).map((one) => !column ? one : straight ? `${one} AND ${condition}` : `${condition} AND ${one}`);
+/** Return the conditions of a question without those that select all values of a column. */
+function effective(content, filters) {
+  const groupsOf = (name) => content.columns.find((one) => one.name === name).groups;
+  return filters.filter(([name, chosen]) => name && chosen.length && chosen.length < groupsOf(name).length);
+}
+
+/** Return the WHERE clause of all conditions of a question. */
+function clauseOf(content, question) {
+  const said = effective(content, question.filters).map(([name, chosen]) =>
+    anyOf(chosen.map((place) => content.columns.find((one) => one.name === name).groups[place])));
+  const own = question.where && said.length ? `(${question.where})` : question.where;
+  return [...said, own].filter(Boolean).join(" AND ");
+}
+
+/** Return the cells of a question in the order of the columns: labels, and the chosen groups by column. */
+function cells(content, question) {
+  const filters = new Map(effective(content, question.filters));
+  let found = [{ labels: [], chosen: new Map(filters) }];
+  for (const name of question.by) {
+    const { groups } = content.columns.find((one) => one.name === name);
+    const places = filters.get(name) || groups.map((_, place) => place);
+    found = found.flatMap((one) => places.map((place) => (
+      { labels: [...one.labels, groups[place][0]], chosen: new Map([...one.chosen, [name, [place]]]) })));
+  }
+  return found;
+}
+
+/** Return the rows of an answer: [labels, clause, answer]; null if the file does not contain it. */
+function lookUp(content, question) {
+  if (question.where || !content.counts) return null;
+  const names = content.columns.map((one) => one.name);
+  const table = question.what ? content.figures[question.what] : content.counts;
+  if (!table) return null;
+  const rows = [];
+  for (const { labels, chosen } of cells(content, question)) {
+    const asked = names.filter((name) => chosen.has(name));
+    const columns = asked.map((name) => content.columns.find((one) => one.name === name));
+    const known = table[asked.join("\n")];
+    if (!known || [...chosen.values()].some((places) => places.length > 1)) return null;
+    const place = columns.reduce((sum, one) => sum * one.groups.length + chosen.get(one.name)[0], 0);
+    const clause = columns.map((one) => one.groups[chosen.get(one.name)[0]][1]).join(" AND ");
+    rows.push([labels.length ? labels : [clause || "all rows"], clause, known[place]]);
+  }
+  return rows;
 }
 
 /** Return the ends of the axis: all values, and intervals as far as they are not much wider. */
 function axis(rows, fromZero) {
-  const known = rows.map((row) => row[1]).filter((a) => a[3] !== null);
+  const known = rows.map((row) => row[2]).filter((a) => a[3] !== null);
   if (!known.length) return [0, 1];
   const values = known.map((a) => a[3]);
   const widths = known.filter((a) => a[4] !== null && a[5] !== null).map((a) => a[5] - a[4]).sort((a, b) => a - b);
@@ -63,7 +86,8 @@ function drawing(rows, title, fromZero, width = 720) {
     parts.push(`<line class="grid" x1="${x(n * tick)}" x2="${x(n * tick)}" y1="${top}" y2="${bottom}"/>`,
       `<text class="soft" text-anchor="middle" x="${x(n * tick)}" y="${bottom + 17}">${label}</text>`);
   }
-  rows.forEach(([label, a], place) => {
+  rows.forEach(([labels, , a], place) => {
+    const label = labels.join(", ");
     const y = top + step * (place + 0.5);
     const most = Math.floor(left / 8.2);
     const short = label.length > most ? label.slice(0, most - 1) + "\u2026" : label;
@@ -88,86 +112,190 @@ function cell(text) {
 
 function toCsv(rows, by, what) {
   const number = (value) => value === null ? "" : String(value);
-  const lines = rows.map(([label, a]) => [cell(label), number(a[3]), number(a[4]), number(a[5])].join(","));
-  return [[cell(by || "rows"), cell(what || "rows"), "low", "high"].join(","), ...lines].join("\n") + "\n";
+  const lines = rows.map(([labels, , a]) => [...labels.map(cell), number(a[3]), number(a[4]), number(a[5])].join(","));
+  return [[...(by.length ? by : ["rows"]).map(cell), cell(what || "rows"), "low", "high"].join(","), ...lines].join("\n") + "\n";
+}
+
+/** Return code that asks the same question in Python, in a shell, and in R. */
+function sources(content, question, clauses) {
+  const [text, quote] = [JSON.stringify, (given) => "'" + given.replace(/'/g, "'\\''") + "'"];
+  const { kind, of, folder } = { ...question, folder: content.folder };
+  const several = clauses.length > 1;
+  const words = [kind ? text(of) : "", several ? "where" : clauses[0] && text(clauses[0])];
+  if (kind === "logistic") words.push("logistic=True");
+  const call = `release.${{ "": "count", logistic: "regression" }[kind] || kind}(${words.filter(Boolean).join(", ")})`;
+  const options = {
+    "": "", mean: `--mean ${quote(of)}`, median: `--quantile ${quote(of + ":0.5")}`,
+    regression: `--regress ${quote(of)}`, logistic: `--regress ${quote(of)} --logistic`,
+  }[kind];
+  const inR = {
+    "": "count(release, ", mean: `mean_by(release, ${text(of)}, where = `, median: `quantile_by(release, ${text(of)}, where = `,
+    regression: `regression(release, ${text(of)}, where = `, logistic: `regression(release, ${text(of)}, logistic = TRUE, where = `,
+  }[kind];
+  const texts = clauses.map((one) => text(one || "TRUE"));
+  const list = (items, end) => items.map((one) => `    ${one}`).join(",\n") + end;
+  return {
+    python: `import hushtable\nrelease = hushtable.Release.load(${text(folder)})\n` +
+      (several ? `for where in [\n${list(clauses.map((one) => text(one)), ",\n")}]:\n    print(where, ${call})` : `print(${call})`),
+    shell: clauses.map((one) => ["hushtable query", quote(folder), one || !options ? quote(one || "TRUE") : "", options].filter(Boolean).join(" ")).join("\n"),
+    r: `library(hushtable)\nrelease <- read_release(${text(folder)})\n` +
+      (several ? `for (where in c(\n${list(texts, "")}\n)) print(${inR}where))` : `${inR}${texts[0]})`),
+  };
+}
+
+/** Return the question that an address describes, and the address of a question. */
+function fromHash(content, hash) {
+  const found = new URLSearchParams(hash.replace(/^#/, ""));
+  const names = content.columns.map((one) => one.name);
+  const filters = found.getAll("in").map((one) => [one.slice(0, one.lastIndexOf(":")), one.slice(one.lastIndexOf(":") + 1)])
+    .filter(([name]) => names.includes(name))
+    .map(([name, places]) => [name, places.split(",").filter(Boolean).map(Number)]);
+  const by = found.getAll("by").filter((name) => names.includes(name)).slice(0, 2);
+  const [kind, of] = [found.get("kind") || "", found.get("of") || ""];
+  return { kind, of, what: kind ? `${kind} of ${of}` : "", by, filters, where: found.get("where") || "" };
+}
+function toHash(question) {
+  const found = new URLSearchParams();
+  for (const name of ["kind", "of", "where"]) if (question[name]) found.append(name, question[name]);
+  for (const name of question.by) found.append("by", name);
+  for (const [name, places] of question.filters) if (name) found.append("in", `${name}:${places.join(",")}`);
+  return "#" + found;
 }
 
 function start() {
   const content = JSON.parse(document.getElementById("content").textContent);
   const at = (id) => document.getElementById(id);
-  const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
+  const make = (tag, more, ...children) => {
+    const one = Object.assign(document.createElement(tag), more);
+    one.append(...children);
+    return one;
+  };
+  const option = (value, text) => make("option", { value, textContent: text });
   const add = (id, items) => at(id).replaceChildren(...items);
-  const item = (text) => Object.assign(document.createElement("li"), { textContent: text });
-  const row = (tag, cells, numbers) => {
-    const line = document.createElement("tr");
-    cells.forEach((text, place) => {
-      const one = Object.assign(document.createElement(tag), { textContent: text });
-      if (tag === "th") one.scope = "col";
-      if (numbers && place) one.className = "number";
-      line.append(one);
-    });
-    return line;
+  const list = (texts) => texts.map((text) => make("li", { textContent: text }));
+  const table = (id, head, lines, first) => {
+    const cell = (tag) => (text, place) => make(tag, { textContent: text, className: place >= first ? "number" : "", ...(tag === "th" ? { scope: "col" } : {}) });
+    add(id, [make("thead", {}, make("tr", {}, ...head.map(cell("th")))),
+      make("tbody", {}, ...lines.map((cells) => make("tr", {}, ...cells.map(cell("td")))))]);
   };
-  const table = (id, head, lines, numbers) => {
-    const [top, body] = [document.createElement("thead"), document.createElement("tbody")];
-    top.append(row("th", head, numbers));
-    body.append(...lines.map((cells) => row("td", cells, numbers)));
-    add(id, [top, body]);
-  };
-  const names = content.columns.map((one) => one.name);
+  const groupsOf = (name) => content.columns.find((one) => one.name === name).groups;
+  const titled = content.columns.map((one) => option(one.name, one.title));
+  const choices = (empty) => [option("", empty), ...titled.map((one) => one.cloneNode(true))];
+
   at("warning").textContent = content.warning;
   at("warning").hidden = !content.warning;
-  at("about").textContent = `About ${content.total[0]} rows, published with ${content.method}. This file works without a network connection, and sends nothing.`;
-  add("promise", content.promises.map(item));
-  table("columns", ["column", "type", "values"], content.columns.map((one) => [one.title, one.type, one.values]));
+  at("about").textContent = `Published with ${content.method} on ${content.created}. ` +
+    (content.server ? "Answers are computed from the release only." : "This file works without a network connection, and sends nothing.");
+  add("promise", list(content.promises));
+  add("unprotected", list(content.unprotected));
+  table("columns", ["column", "type", "values"], content.columns.map((one) => [one.title, one.type, one.values]), 3);
   if (content.leftOut.length) {
     at("left-out").hidden = false;
     at("left-out").textContent = `To keep the file small, it has no counts for these pairs of columns: ${content.leftOut.map((two) => two.join(" and ")).join("; ")}.`;
   }
-  add("what", [option("", "number of rows"), ...Object.keys(content.figures).map((name) => option(name, name))]);
-  const titled = content.columns.map((one) => [one.name, one.title]);
-  add("by", [option("", "(all rows)"), ...titled.map(([name, title]) => option(name, title))]);
-  add("column", [option("", "(no condition)"), ...titled.map(([name, title]) => option(name, title))]);
-  at("by").value = names[0];
-  let shown = { rows: [], title: "" };
+  for (const one of document.querySelectorAll("[data-server]")) one.hidden = !content.server;
+  for (const one of document.querySelectorAll("[data-file]")) one.hidden = content.server;
+  at("back").hidden = !content.back;
+  at("back").firstElementChild.href = content.back;
+  const models = content.server ? [option("regression\n", "linear regression"), option("logistic\n", "logistic regression")] : [];
+  add("what", [option("", "number of rows"), ...content.whats.map(([kind, of]) => option(`${kind}\n${of}`, `${kind} of ${of}`)), ...models]);
+  add("by", choices("(all rows)"));
+  add("by-2", choices("(nothing)"));
+  let [shown, number] = [{ rows: [], title: "", by: [], what: "" }, 0];
 
-  function groups() {
-    const one = content.columns.find((found) => found.name === at("column").value);
-    at("group-label").hidden = !one;
-    add("group", (one ? one.groups : []).map(([label], place) => option(place, label)));
+  /** Add a line for a condition; an unused one is always the last. */
+  function condition(name, chosen) {
+    const column = make("select", { className: "column" }, ...choices("(no condition)"));
+    const values = make("details", { hidden: true }, make("summary", {}), make("fieldset", {}));
+    const line = make("div", { className: "filter" }, make("label", {}, "Only where ", column), values);
+    const fill = (places) => {
+      values.hidden = !column.value;
+      values.lastChild.replaceChildren(...(column.value ? groupsOf(column.value) : []).map(([label], value) =>
+        make("label", {}, make("input", { type: "checkbox", value, checked: places.includes(value) }), label)));
+    };
+    column.value = name;
+    fill(chosen);
+    column.addEventListener("change", () => { fill([]); values.open = Boolean(column.value); });
+    at("filters").append(line);
+  }
+  function tidy() {
+    const lines = [...at("filters").children];
+    lines.slice(0, -1).filter((line) => !line.querySelector("select").value).forEach((line) => line.remove());
+    if (lines.at(-1)?.querySelector("select").value !== "") condition("", []);
+    for (const line of at("filters").children) {
+      const boxes = [...line.querySelectorAll("input")];
+      const names = boxes.filter((box) => box.checked).map((box) => box.parentNode.textContent);
+      line.querySelector("summary").textContent = !names.length ? "is any value (choose)" : names.length > 2 ? `is one of ${names.length} values` : `is ${names.join(" or ")}`;
+    }
+  }
+  function asked() {
+    const [kind, column = ""] = at("what").value.split("\n");
+    const model = ["regression", "logistic"].includes(kind);
+    const of = model ? at("formula").value.trim() : column;
+    const filters = [...at("filters").children].map((line) => [line.querySelector("select").value,
+      [...line.querySelectorAll("input:checked")].map((box) => Number(box.value))]);
+    const by = model ? [] : [...new Set([at("by").value, at("by-2").value].filter(Boolean))];
+    at("formula-label").hidden = !model;
+    at("by").disabled = at("by-2").disabled = model;
+    return { kind, of, what: kind ? `${kind} of ${of}` : "", by, filters: filters.filter(([name]) => name), where: at("where").value.trim() };
+  }
+  function fill(question) {
+    const model = ["regression", "logistic"].includes(question.kind);
+    at("what").value = question.kind ? `${question.kind}\n${model ? "" : question.of}` : "";
+    if (at("what").selectedIndex < 0) at("what").value = "";
+    at("formula").value = model ? question.of : "";
+    [at("by").value, at("by-2").value] = [question.by[0] || "", question.by[1] || ""];
+    at("where").value = question.where;
+    add("filters", []);
+    question.filters.forEach(([name, places]) => condition(name, places));
   }
 
-  function update() {
-    const [what, by, column, group] = [at("what").value, at("by").value, at("column").value, Number(at("group").value)];
-    const rows = lookUp(content, what, by, column, group);
-    const clause = column ? content.columns.find((one) => one.name === column).groups[group][1] : "";
-    const title = (what || "number of rows") + (by ? ` by ${by}` : "") + (clause ? ` where ${clause}` : "");
-    at("answer-title").textContent = rows ? title : "This file does not contain this answer";
-    const figure = what ? what.split(" of ")[0] : "count";
-    const wheres = clauses(content, by, column, group);
-    const words = [what ? JSON.stringify(what.slice(figure.length + 4)) : "", by ? "where" : clause && JSON.stringify(clause)];
-    const call = `release.${figure}(${words.filter(Boolean).join(", ")})`;
-    const lines = wheres.map((one) => `    ${JSON.stringify(one)},\n`).join("");
-    at("python").textContent = `import hushtable\nrelease = hushtable.Release.load(${JSON.stringify(content.folder)})\n` +
-      (by ? `for where in [\n${lines}]:\n    print(where, ${call})` : `print(${call})`);
-    const quote = (text) => "'" + text.replace(/'/g, "'\\''") + "'";
-    const asked = what ? (figure === "mean" ? `--mean ${quote(what.slice(8))}` : `--quantile ${quote(what.slice(10) + ":0.5")}`) : "";
-    at("shell").textContent = wheres.map((one) => ["hushtable query", quote(content.folder), one || !asked ? quote(one || "TRUE") : "", asked].filter(Boolean).join(" ")).join("\n");
-    const inR = what ? (figure === "mean" ? "mean_by" : "quantile_by") + `(release, ${words[0]}, where = ` : "count(release, ";
-    const texts = wheres.map((one) => JSON.stringify(one || "TRUE"));
-    at("r").textContent = `library(hushtable)\nrelease <- read_release(${JSON.stringify(content.folder)})\n` +
-      (by ? `for (where in c(\n${texts.map((one) => "    " + one).join(",\n")}\n)) print(${inR}where))` : `${inR}${texts[0]})`);
-    shown = { rows: rows || [], title, by, what };
-    for (const id of ["csv", "svg", "png"]) at(id).disabled = !rows;
-    if (!rows) {
-      add("chart", []); add("table", []);
-      add("notes", [item("Choose one column fewer, or ask the release as below.")]);
+  /** Return the answer from the file or the server: its rows with their notes, or problems. */
+  async function answered(question) {
+    const known = lookUp(content, question);
+    if (known) return { rows: known, notes: content.notes };
+    if (!content.server) return { problems: ["This file does not contain this answer: choose fewer columns, or one value of each condition, or ask the release as below."] };
+    if (["regression", "logistic"].includes(question.kind) && !question.of) return { problems: ["Enter a formula."] };
+    const given = new URLSearchParams({ what: question.kind, of: question.of, where: clauseOf(content, question) });
+    for (const name of question.by) given.append("by", name);
+    try {
+      const found = await fetch("answer?" + given);
+      return found.ok ? await found.json() : { problems: [await found.text()] };
+    } catch {
+      return { problems: ["The server does not answer; start it again."] };
+    }
+  }
+
+  async function update() {
+    const turn = ++number;
+    tidy();
+    const question = asked();
+    history.replaceState(null, "", toHash(question));
+    const clause = clauseOf(content, question);
+    const title = (question.what || "number of rows") + (question.by.length ? ` by ${question.by.join(" and ")}` : "") + (clause ? ` where ${clause}` : "");
+    at("answer").setAttribute("aria-busy", "true");
+    const slow = setTimeout(() => { at("answer-title").textContent = "Computing \u2026"; }, 300);
+    const { rows = [], notes = [], problems = [] } = await answered(question);
+    clearTimeout(slow);
+    if (turn !== number) return;
+    at("answer").setAttribute("aria-busy", "false");
+    at("answer-title").textContent = problems.length ? "No answer" : title;
+    add("problems", list(problems));
+    const model = rows.length && ["regression", "logistic"].includes(question.kind);
+    const code = sources(content, question, rows.length && !model ? rows.map((row) => row[1]) : [clause]);
+    for (const id of ["python", "r", "shell"]) at(id).textContent = code[id];
+    const by = model ? ["term"] : question.by;
+    const name = model ? "coefficient" : question.what;
+    shown = { rows, title, by, what: name };
+    for (const id of ["csv", "svg", "png"]) at(id).disabled = !rows.length;
+    if (!rows.length) {
+      for (const id of ["chart", "table", "notes"]) add(id, []);
       return;
     }
-    const box = new DOMParser().parseFromString(drawing(rows, "", !what, Math.min(900, Math.max(300, at("chart").clientWidth))), "image/svg+xml").documentElement;
+    const box = new DOMParser().parseFromString(drawing(rows, "", !name, Math.min(900, Math.max(300, at("chart").clientWidth))), "image/svg+xml").documentElement;
     add("chart", [box]);
-    table("table", [by || "rows", what || "rows", "low", "high"], rows.map(([label, a]) => [label, a[0], a[1], a[2]]), true);
-    add("notes", [...new Set(rows.flatMap(([, a]) => a[6]))].map((place) => item(content.notes[place])));
+    table("table", [...(by.length ? by : ["rows"]), name || "rows", "low", "high"], rows.map(([labels, , a]) => [...labels, ...a.slice(0, 3)]), by.length || 1);
+    add("notes", list([...new Set(rows.flatMap(([, , a]) => a[6]))].map((place) => notes[place])));
   }
 
   function save(name, url) {
@@ -188,13 +316,16 @@ function start() {
     };
     image.src = asUrl("image/svg+xml", styled().replace("<svg ", `<svg width="720" height="${height}" `));
   });
-  at("question").addEventListener("submit", (event) => event.preventDefault());
-  at("column").addEventListener("change", groups);
+  at("question").addEventListener("submit", (event) => { event.preventDefault(); update(); });
   at("question").addEventListener("change", update);
-  window.addEventListener("resize", update);
-  groups();
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) { width = window.innerWidth; update(); }
+  });
+  window.addEventListener("hashchange", () => { fill(fromHash(content, location.hash)); update(); });
+  fill(location.hash.length > 1 ? fromHash(content, location.hash) : { kind: "", of: "", by: [content.columns[0].name], filters: [], where: "" });
   update();
 }
 
 if (typeof document !== "undefined") start();
-if (typeof module !== "undefined") module.exports = { lookUp, clauses, toCsv, cell, drawing, axis };
+if (typeof module !== "undefined") module.exports = { lookUp, clauseOf, fromHash, toHash, toCsv, cell, drawing, axis };

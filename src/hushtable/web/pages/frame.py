@@ -52,7 +52,6 @@ def schema_first(request: Request, project: Project) -> Response:
 def around(request: Request, project: Project, here: str) -> dict[str, Any]:
     """Return the context of the frame of a project's screens."""
     return {
-        "frame": "workbench.html",
         "project": project,
         "here": here,
         "screens": SCREENS,
