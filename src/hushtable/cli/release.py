@@ -280,19 +280,29 @@ def tables(
         )
 
 
-def metadata(  # noqa: PLR0917 - the options of a command
+def metadata(
     release: ReleasePath,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the files. Default: the release.")
-    ] = None,
-    publisher: Annotated[str, typer.Option(help="Name of the publishing organization.")] = "",
-    license: Annotated[str, typer.Option(metavar="URL", help="Address of the license.")] = "",
-    url: Annotated[str, typer.Option(help="Address of the page that offers the release.")] = "",
+    *,
+    out: Path | None = None,
+    publisher: str = "",
+    license: str = "",
+    url: str = "",
     as_json: AsJson = False,
 ) -> None:
     """Write metadata for archives and portals: Croissant, Data Package, DDI-Codebook and DCAT-AP.
 
     Paths in the files are relative to the release.
+
+    Parameters
+    ----------
+    out
+        Folder of the files. Default: the release.
+    publisher
+        Name of the publishing organization.
+    license : URL
+        Address of the license.
+    url
+        Address of the page that offers the release.
     """
     from hushtable.cli.screen import tell  # noqa: PLC0415 - slow to import
     from hushtable.release.metadata import FILES, write_metadata  # noqa: PLC0415
