@@ -107,7 +107,8 @@ def _facts(release: Release, templates: Mapping[str, Any]) -> dict[str, Any]:
     plain = statement.model_dump(mode="json", by_alias=True)
     kept = ("guarantee", "guarantees", "unprotected", "method", "paper", "parameters", "ledger")
     title = str(statement.public_schema.get("name", ""))
-    tables, files = [], []
+    tables: list[dict[str, Any]] = []
+    files: list[dict[str, Any]] = []
     for number, (name, table) in enumerate(statement.tables.items(), 1):
         paths = list(table.digests)
         sizes = [(release.folder / path).stat().st_size for path in paths]

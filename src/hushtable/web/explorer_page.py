@@ -124,7 +124,7 @@ def _answers(release: Release, progress: Callable[[str, float], None]) -> dict[s
 
     def table(ask: Callable[..., Any]) -> dict[str, list[Any]]:
         """Return the answer for all rows, and those by one column."""
-        each = {"": [None], **clauses}
+        each: dict[str, list[Any]] = {"": [None], **clauses}
         return {
             name: [answers.add(partial(ask, clause)) for clause in asked]
             for name, asked in each.items()
