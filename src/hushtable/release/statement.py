@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -166,18 +167,7 @@ class Statement(FrozenModel):
 
     def for_people(self) -> str:
         """Return the statement as Markdown text for readers (``STATEMENT.md``)."""
-        promise = "\n".join(f"- {_text(guarantee.explain())}" for guarantee in self.guarantees)
-        left_out = "\n".join(f"- {_text(sentence)}" for sentence in self.unprotected)
-        split = "\n".join(
-            f"| {_text(step)} | {_text(share)} |" for step, share in self.split.items()
-        )
-        parameters = "\n".join(
-            f"| {_text(name)} | {_cell(value)} |" for name, value in self.parameters.items()
-        )
-        tables = "\n".join(
-            f"| {_text(name)} | `{table.file}` | {table.rows:,} |"
-            for name, table in self.tables.items()
-        )
+        schema = self.public_schema
         spent = (
             f"Recorded in the custodian's ledger (receipt {_code(self.ledger.receipt[:16])})."
             if self.ledger
@@ -187,74 +177,63 @@ class Statement(FrozenModel):
             spent += f"\n\n> **{UNCOUNTED}**"
         if self.decision:
             said = self.decision.to_dict().items()
-            spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {_text(t)}" for n, t in said)
-        warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
-        notes = "\n".join(f"- {_text(note)}" for note in self.estimator.get("notes", []))
-        fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
-        columns = "\n".join(
-            f"| {_text(with_label(name, {name: column.get('label', '')}))} "
-            f"| {_text(column['type'])} | {_text(_values(column))} |"
-            for name, column in self.public_schema.get("columns", {}).items()
-            if "type" in column
-        )
-        rules = "\n".join(f"- {_code(str(rule))}" for rule in self.public_schema.get("rules", []))
-        text = (
-            f"# {_text(str(self.public_schema.get('name', '')))}\n\n{warning}"
-            f"Published with the method {_code(self.method)} "
-            f"({_text(self.paper.removesuffix('.'))}) on {_text(self.created)}.\n\n"
-            f"## The promise\n\n{promise}\n\n"
-            f"## What the promise does not cover\n\n{left_out}\n\n"
-            f"## Privacy cost\n\n{spent}\n\n"
-            + (f"| step | epsilon |\n|---|---|\n{split}\n\n" if split else "")
-            + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
-            f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
-            + (f"{notes}\n\n" if notes else "")
-            + f"## Columns\n\n| column | type | values |\n|---|---|---|\n{columns}\n\n"
-            + (
-                f"How out-of-domain values were handled, if there were any:\n\n{fits}\n\n"
-                if fits
-                else ""
-            )
-            + (
-                f"Every published row satisfies these rules. Private rows that broke a rule were "
-                f"counted unchanged:\n\n{rules}\n\n"
-                if rules
-                else ""
-            )
-            + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
-            + _how_to_ask(self.public_schema.get("columns", {}))
-        )
+            spent += f"\n\n{_listed(f'{_DECIDED[name]}: {_text(text)}' for name, text in said)}"
+        columns = schema.get("columns", {})
+        fits = _listed(self.cells_in_words())
+        rules = _listed(_code(str(rule)) for rule in schema.get("rules", []))
+        parts = _questions(columns) | {
+            "name": _text(str(schema.get("name", ""))),
+            "warning": f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**" if self.seeded else "",
+            "method": _code(self.method),
+            "paper": _text(self.paper.removesuffix(".")),
+            "created": _text(self.created),
+            "promise": _listed(_text(guarantee.explain()) for guarantee in self.guarantees),
+            "left_out": _listed(map(_text, self.unprotected)),
+            "spent": spent,
+            "split": _rows((_text(step), _text(share)) for step, share in self.split.items()),
+            "parameters": _rows((_text(n), _cell(value)) for n, value in self.parameters.items()),
+            "tables": _rows(
+                (_text(name), f"`{table.file}`", f"{table.rows:,}")
+                for name, table in self.tables.items()
+            ),
+            "notes": _listed(map(_text, self.estimator.get("notes", []))),
+            "columns": _rows(
+                map(_text, (with_label(name, {name: c.get("label", "")}), c["type"], _values(c)))
+                for name, c in columns.items()
+                if "type" in c
+            ),
+            "fits": fits and f"How out-of-domain values were handled, if there were any:\n\n{fits}",
+            "rules": rules and f"{_RULES}\n\n{rules}",
+            "drawings": "\n\n".join(f"![{f}]({f})" for f in self.attachments if f.endswith("svg")),
+        }
+        template = (files("hushtable.release") / "statement_template.txt").read_text("utf-8")
+        # A paragraph without content is left out.
+        kept = [
+            block
+            for block in template.split("\n\n")
+            if all(parts[name] for name in _PART.findall(block))
+        ]
+        text = _PART.sub(lambda mark: parts[mark[1]], "\n\n".join(kept))
         # Texts of a schema must not send control characters to a terminal.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
-_HOW_TO_ASK = """## How to use it
-
-Answers with 95% intervals, in Python (`pip install hushtable`):
-
-```python
-import hushtable
-
-release = hushtable.Release.load("FOLDER")
-release.describe()                       # all columns, with their distributions
-release.count("{condition}", by="{other}")
-release.mean("{number}", "{condition}", by="{other}")
-release.crosstab("{group}", "{other}").plot()
-release.regression("{number} ~ C({group})")
-release.sql("SELECT {group}, avg({number}) FROM release GROUP BY {group}")
-release.to_pandas(labels=True)           # synthetic rows, without intervals
-```
-
-A condition is a SQL WHERE clause. `median`, `quantile`, `share`, `total`, `variance` and
-`correlation` take it and `by=` in the same way. Every answer has `plot()`, and a table of answers
-also has `to_pandas()` and `to_excel("answer.xlsx")`.
-
-In a shell: `hushtable query FOLDER "condition" --by column`, and `hushtable explore FOLDER` for a
-page with answers that any browser opens.
-"""
+_PART = re.compile(r"\{(\w+)\}")
+_RULES = (
+    "Every published row satisfies these rules. Private rows that broke a rule were counted "
+    "unchanged:"
+)
 
 
-def _how_to_ask(columns: Mapping[str, Mapping[str, Any]]) -> str:
+def _listed(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _rows(rows: Iterable[Iterable[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _questions(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return how to query a release, with its own columns where they fit."""
     plain = {n: c for n, c in columns.items() if n.isascii() and n.isidentifier() and "type" in c}
     lists = [name for name, column in plain.items() if column.get("values")]
@@ -265,8 +244,7 @@ def _how_to_ask(columns: Mapping[str, Mapping[str, Any]]) -> str:
     condition = f"{group} = '{value}'"
     if not re.fullmatch(r"[\w .,-]+", value):
         condition = "condition"
-    given = {"condition": condition, "group": group, "other": other, "number": number}
-    return re.sub(r"\{(\w+)\}", lambda mark: given[mark[1]], _HOW_TO_ASK)
+    return {"condition": condition, "group": group, "other": other, "number": number}
 
 
 def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
