@@ -23,6 +23,7 @@ from hushtable import (
     Ledger,
     NoisyCounts,
     Quilt,
+    Release,
     Schema,
     SeededNoise,
     evaluate,
@@ -457,5 +458,11 @@ def test_keys_of_other_kinds_are_refused(copy: Path) -> None:
         ({"type": "integer", "low": 0, "high": 9}, "integer from 0 to 9"),
     ],
 )
-def test_a_domain_without_bounds_names_none(column: dict[str, Any], expected: str) -> None:
-    assert answers._domain(column) == expected
+def test_a_domain_without_bounds_names_none(
+    made: Path, column: dict[str, Any], expected: str
+) -> None:
+    content = {"c": {**column, "missing": "other", "outside": "other"}}
+    statement = Release.load(made / "a").statement
+    schema = {"name": "t", "columns": content}
+    found = answers._of_statement(statement.model_copy(update={"public_schema": schema}))
+    assert found["columns"] == (f"c: {expected}",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.resources import files
@@ -26,14 +26,16 @@ from hushtable.dossier.content import (
 from hushtable.dossier.evidence import Evidence, gather
 from hushtable.errors import HushtableError
 from hushtable.evaluation.figures import best_accuracies
+from hushtable.extras import needing
+from hushtable.files.html import templates
 from hushtable.methods.registry import specs
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, NoGuarantee, PureDP, compose
 from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded, shown
 from hushtable.release.release import Release
+from hushtable.release.statement import Statement
 
 MOST_GROUPS = 30
-WORST_CASE = "The bound holds for every data set and every unit: it is a maximum, not an average."
 LEAST_SHARE = 0.01  # share of the rows; smaller groups have large relative errors in any release
 
 
@@ -77,20 +79,36 @@ def answer_all(evidence: Evidence) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def _each(evidence: Evidence, describe: Callable[[Release], Iterable[str]]) -> tuple[str, ...]:
-    """Collect lines about each release; lines that do not apply to all are prefixed with names."""
+def _filled(template: str, **content: Any) -> dict[str, tuple[str, ...]]:
+    """Return the lines of each block of a template, by the question that it answers."""
+    with needing("eval", "a dossier"):
+        own = templates("hushtable.dossier")
+    environment = own.overlay(
+        autoescape=False, finalize=lambda value: str(value).replace("\n", " ")
+    )
+    environment.filters |= {"shown": shown, "variant": _variant, "percent": "{:.1%}".format}
+    text = environment.get_template(f"{template}.txt")
+    found = {}
+    for name, render in text.blocks.items():
+        lines = "".join(render(text.new_context(content))).split("\n")
+        found[name.replace("_", "-")] = tuple(line for line in lines if line.strip())
+    return found
+
+
+def _each(by_release: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Merge the lines of several releases; name the releases of a line that others lack."""
     names_of: dict[str, list[str]] = {}
-    for name, release in evidence.releases.items():
-        for line in describe(release):
+    for name, lines in by_release.items():
+        for line in lines:
             names_of.setdefault(line, []).append(name)
     return tuple(
-        line if len(names) == len(evidence.releases) else f"{', '.join(names)}: {line}"
+        line if len(names) == len(by_release) else f"{', '.join(names)}: {line}"
         for line, names in names_of.items()
     )
 
 
 def _stated(lines: Mapping[str, Sequence[str]], source: AnswerSource) -> dict[str, DraftAnswer]:
-    """Wrap the answers that are not empty."""
+    """Return answers for the questions that have lines."""
     return {name: DraftAnswer(tuple(some), source) for name, some in lines.items() if some}
 
 
@@ -98,46 +116,19 @@ def _stated(lines: Mapping[str, Sequence[str]], source: AnswerSource) -> dict[st
 
 
 def _from_statements(evidence: Evidence) -> dict[str, DraftAnswer]:
-    of_release = {name: _each(evidence, describe) for name, describe in _OF_RELEASE.items()}
-    of_promise = {
-        name: _each(evidence, lambda r, d=describe: filter(None, map(d, r.statement.guarantees)))  # type: ignore[misc]
-        for name, describe in _OF_PROMISE.items()
-    }
-    proofs = {"proof": _each(evidence, _proof)}
-    return _stated(of_release | of_promise, "statement") | _stated(proofs, "hushtable")
+    found = {name: _of_statement(one.statement) for name, one in evidence.releases.items()}
+    questions = next(iter(found.values()))
+    lines = {q: _each({name: some[q] for name, some in found.items()}) for q in questions}
+    proof = _each({name: _proof(release) for name, release in evidence.releases.items()})
+    return _stated(lines, "statement") | _stated({"proof": proof}, "hushtable")
 
 
-def _domain(column: Mapping[str, Any]) -> str:
-    if "type" not in column:
-        return f"{column.get('role', 'not published')}, not published"
-    if column["type"] == "categorical":
-        values = list(map(str, column.get("values", ())))
-        listed = ", ".join(values[:12]) + (", ..." if len(values) > 12 else "")
-        what = f"{len(values)} values ({listed})" if values else "a taxonomy of values"
-    else:
-        step = f" in steps of {column['step']}" if "step" in column else ""
-        bounds = f" from {column['low']} to {column['high']}" if "low" in column else ""
-        what = f"{column['type']}{bounds}{step}"
-    return f"{what}, role {column['role']}" if "role" in column else what
-
-
-def _neighbors(promise: Guarantee) -> str | None:
-    if not isinstance(promise, PureDP | ApproxDP):
-        return None
-    unit = promise.unit.describe()
-    if promise.neighbors == "replace":
-        return f"{unit} is replaced by another; the number of units is assumed to be public"
-    return f"{unit} is present in one and absent from the other; presence is protected"
-
-
-def _formula(promise: Guarantee) -> str | None:
-    if not isinstance(promise, PureDP | ApproxDP):
-        return None
-    delta = f", delta = {shown(promise.delta)}" if isinstance(promise, ApproxDP) else ""
-    return (
-        f"P[S] <= exp(epsilon) P'[S]{' + delta' if delta else ''} for all neighboring data sets "
-        "and every set S of outcomes, where P and P' are their probabilities; "
-        f"epsilon = {shown(promise.epsilon)}{delta}"
+def _of_statement(statement: Statement) -> dict[str, tuple[str, ...]]:
+    return _filled(
+        "from_statement",
+        statement=statement,
+        schema=statement.public_schema,
+        counted=[promise for promise in statement.guarantees if promise.counted],
     )
 
 
@@ -153,37 +144,7 @@ def _variant(promise: Guarantee) -> str:
     return f"Not differential privacy: {promise.family}"
 
 
-_OF_RELEASE: dict[str, Callable[[Release], Iterable[str]]] = {
-    "data-set": lambda r: [str(r.statement.public_schema["name"])],
-    "columns": lambda r: [
-        f"{name}: {_domain(column)}"
-        for name, column in r.statement.public_schema["columns"].items()
-    ],
-    "cells": lambda r: [line.replace("`", "") for line in r.statement.cells_in_words()],
-    "size": lambda r: [
-        f"table {n}: {table.rows:,} rows" for n, table in r.statement.tables.items()
-    ],
-    "product": lambda r: [
-        f"published on {r.statement.created} with the method {r.statement.method}"
-    ],
-    "left-out": lambda r: r.statement.unprotected,
-    "mechanism": lambda r: [f"{r.statement.method} ({r.statement.paper})"],
-    "parameters": lambda r: [f"{n} = {value}" for n, value in r.statement.parameters.items()],
-    "split": lambda r: [f"{step}: {share}" for step, share in r.statement.split.items()],
-    "versions": lambda r: [f"{name} {number}" for name, number in r.statement.versions.items()],
-}
-_OF_PROMISE: dict[str, Callable[[Guarantee], str | None]] = {
-    "unit": lambda p: p.unit.describe() if isinstance(p, PureDP | ApproxDP) else None,
-    "neighbors": _neighbors,
-    "promise": lambda p: p.explain(),
-    "formula": _formula,
-    "variant": _variant,
-    "worst-case": lambda p: WORST_CASE if isinstance(p, PureDP | ApproxDP) else None,
-}
-"""By question: functions of a release, or of one of its promises, that return the answer."""
-
-
-def _proof(release: Release) -> Iterable[str]:
+def _proof(release: Release) -> list[str]:
     """Return the path and digest of a method's proof; methods of other packages are left out."""
     spec = specs().get(release.statement.method)
     module = spec.method.partition(":")[0] if spec else ""
@@ -212,43 +173,33 @@ def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
         {name: rounded(Fraction(number)) for name, number in book[part].items()}
         for part in ("cap", "spent")
     )
-    total = [
-        f"All releases charged to the ledger, now and later, together satisfy epsilon "
-        f"{cap['epsilon']} and delta {cap['delta']}, for {book['protects']}.",
-        f"So far the ledger has charged {len(counted)} releases or attempts, {others} of them not "
-        f"in this dossier. Their epsilons sum to {spent['epsilon']}, their deltas to "
-        f"{spent['delta']}.",
-    ]
-    unpaid = [name for name, r in evidence.releases.items() if r.statement.ledger is None]
-    if unpaid:
-        total.append(
-            f"WARNING: not recorded in a ledger, and not included in this total: "
-            f"{', '.join(unpaid)}."
-        )
-    if book["holds_uncounted"]:
-        total.append(
-            "WARNING: the ledger also records releases whose cost it cannot count; they are not "
-            f"included in this total ({book['n_uncounted']} so far)."
-        )
-    found["total"] = DraftAnswer(tuple(total), "ledger")
-    accounting = ["Basic composition: the sums of epsilons and of deltas stay within the cap."]
     names = {
         "zero-concentrated differential privacy (zCDP)": ("concentrated", "rho"),
         "Gaussian differential privacy": ("gaussian", "mu_squared"),
     }
-    if filters := {name: of for name, of in names.items() if book[of[0]]}:
-        accounting = [
-            f"By privacy filters: basic composition and {' and '.join(filters)}. The charges must "
-            "satisfy at least one of them. Each has a share of delta that was fixed before any "
-            "data was read (hushtable/privacy/ledger/ledger.md)."
-        ]
-    for account, number in filters.values():
-        limit, used = (Fraction(book[account][part][number]) for part in ("limit", "spent"))
-        symbol = ACCOUNTS[account][number]
-        accounting.append(f"{symbol} spent: {float(used):.4g} of {float(limit):.4g}.")
-    found["accounting"] = DraftAnswer(tuple(accounting), "ledger")
-    found["further-releases"] = DraftAnswer((book["left"]["in_words"],), "ledger")
-    return found
+    filters = [
+        {
+            "name": name,
+            "symbol": ACCOUNTS[account][number],
+            **{
+                part: f"{float(Fraction(book[account][key][number])):.4g}"
+                for part, key in (("limit", "limit"), ("used", "spent"))
+            },
+        }
+        for name, (account, number) in names.items()
+        if book[account]
+    ]
+    lines = _filled(
+        "from_ledger",
+        book=book,
+        cap=cap,
+        spent=spent,
+        n_counted=len(counted),
+        n_others=others,
+        unpaid=[name for name, r in evidence.releases.items() if r.statement.ledger is None],
+        filters=filters,
+    )
+    return found | _stated(lines, "ledger")
 
 
 def _decided(evidence: Evidence) -> dict[str, DraftAnswer]:
@@ -295,47 +246,14 @@ def _sum_of_releases(evidence: Evidence) -> dict[str, DraftAnswer]:
 
 
 def _about_every_release(evidence: Evidence) -> dict[str, DraftAnswer]:
-    """Return answers that hold for every release, and further ones if all promises are DP."""
-    found = {
-        "access": (
-            "A release is a fixed set of files; recipients cannot query the private data. Every "
-            "answer is computed from the files alone, at no privacy cost.",
-        ),
-        "side-channels": (
-            "The run time, the use of memory and disk, and whether a run fails depend on the "
-            "private data. Outsiders must not observe them.",
-            "Anyone who can read the memory, swap or temporary files of the machine can read "
-            "private rows.",
-        ),
-        "trust": (
-            "Central model: only the custodian and the machine that made the release need access "
-            "to the private data.",
-        ),
-    }
-    seeded = [name for name, r in evidence.releases.items() if r.statement.seeded]
-    if seeded:
-        warning = f"WARNING: the noise of {', '.join(seeded)} is seeded and gives no protection."
-        found["randomness"] = (warning,)
-    promises = [p for r in evidence.releases.values() for p in r.statement.guarantees]
-    if all(isinstance(promise, PureDP | ApproxDP) for promise in promises):
-        found |= {
-            "attackers": (
-                "Anyone who receives the releases, with unlimited computing power and any prior "
-                "knowledge, including the data of all other people.",
-            ),
-            "post-processing": (
-                "Rows, estimates and intervals are computed from the noisy counts without the "
-                "private data; the proof of the method describes each step.",
-            ),
-            "randomness": (
-                "The operating system's generator, or OpenDP's samplers; no seed was used.",
-            ),
-            "arithmetic": (
-                "Noise is sampled exactly, in integers, with rational parameters. The protection "
-                "does not depend on floating-point arithmetic.",
-            ),
-        }
-    return _stated(found, "hushtable")
+    """Return what holds for every release, or for every release with DP promises."""
+    statements = {name: release.statement for name, release in evidence.releases.items()}
+    lines = _filled(
+        "of_every_release",
+        is_private=all(p.counted for one in statements.values() for p in one.guarantees),
+        seeded=[name for name, one in statements.items() if one.seeded],
+    )
+    return _stated(lines, "hushtable")
 
 
 # --- from evaluations and audits ------------------------------------------------------------------
@@ -370,88 +288,35 @@ def _measured(evidence: Evidence) -> dict[str, DraftAnswer]:
 
 
 def _audited(evidence: Evidence) -> dict[str, DraftAnswer]:
-    lines = []
-    for report in evidence.audits:
-        of = [
-            name
-            for name, release in evidence.releases.items()
-            if release.statement.method == report["method"]
-            and release.statement.parameters == report["parameters"]
-        ]
-        settings = f"the settings of {', '.join(of)}" if of else "settings of no release here"
-        for finding in report["findings"]:
-            what = f" ({finding['reason']})" if finding.get("reason") else ""
-            if seen := finding.get("would_have_seen"):
-                what = f" (would have detected {seen})"
-            lines.append(
-                f"{report['method']}, with {settings}: {finding['verdict']}{what}, in "
-                f"{report['n_runs']:,} runs on artificial data. The probability of a false alarm "
-                f"is at most {1 - report['confidence']:.2g}."
-            )
-    return {"audit": DraftAnswer(tuple(lines), "audit")} if lines else {}
+    audits = [
+        {
+            **report,
+            "of": [
+                name
+                for name, release in evidence.releases.items()
+                if release.statement.method == report["method"]
+                and release.statement.parameters == report["parameters"]
+            ],
+        }
+        for report in evidence.audits
+    ]
+    return _stated(_filled("from_audits", audits=audits), "audit")
 
 
-CRITERIA = {
-    "singling out": "singling-out",
-    "linkability": "linkability",
-    "likelihood linkage": "linkability",
-    "attribute inference": "inference",
-    "membership": "inference",
-}
-"""Criterion that each attack addresses."""
+_USUAL_ATTACKS = (
+    "singling out", "linkability", "likelihood linkage", "attribute inference", "membership",
+)  # fmt: skip
 
 
-def _of_evaluation(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
+def _of_evaluation(evaluation: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     utility, risk = evaluation["utility"], evaluation["risk"]
-    found: dict[str, list[str]] = {"utility": []}
-    if pairs := utility.get("pairs"):
-        found["utility"].append(
-            f"mean total variation distance of pairs of columns: {pairs['mean']['value']:.3f} "
-            f"(with independent columns it would be {pairs['independent']:.3f})"
-        )
-    workload = utility.get("workload")
-    if workload and workload["lines"]:
-        line = workload["lines"][0]
-        held = line.get("coverage")
-        found["utility"].append(
-            f"{workload['n']} random count queries: median relative error "
-            f"{line['median_relative_error']['value']:.1%}"
-            + (f"; {held['value']:.1%} of the 95% intervals cover the true count" if held else "")
-        )
-    if learning := utility.get("learning"):
-        best = best_accuracies(learning)
-        found["utility"].append(
-            f"predicting {learning['target']}: best accuracy {best['release']:.1%} if trained on "
-            f"the release, {best['original']:.1%} if trained on the data"
-        )
-    if "not_assessed" in risk:
-        return found | {key: [risk["not_assessed"]] for key in CRITERIA.values()}
-    for attack in risk["attacks"]:
-        found.setdefault(CRITERIA.get(attack["name"], "other-attacks"), []).append(_attack(attack))
-    found.setdefault("inference", []).extend(risk["notes"])
-    if anonymity := risk.get("anonymity"):
-        found["anonymity"] = [
-            f"{anonymity['n_rows']:,} published rows in {anonymity['n_groups']:,} groups with "
-            f"equal values of {', '.join(anonymity['quasi'])}; the smallest group has "
-            f"{anonymity['k']} rows."
-        ]
-    return found
-
-
-def _attack(attack: Mapping[str, Any]) -> str:
-    what = f"{attack['name']}{', ' if attack['of'] else ''}{attack['of']}"
-    if not attack["attack"] or not attack["attack"]["n"]:
-        return f"{what}: {attack['note'] or 'not tried'}"
-    against = attack["control"] or attack["naive"]
-    than = "people who are not in the data" if attack["control"] else "a guess without the release"
-    compared = (
-        f", compared with {against['value']:.1%} for {than}" if against and against["n"] else ""
-    )
-    verdict = "SIGNIFICANT" if attack["succeeds"] else "not significant"
-    return (
-        f"{what}: success {attack['attack']['value']:.1%} ({attack['attack']['low']:.1%} to "
-        f"{attack['attack']['high']:.1%}) in {attack['attack']['n']:,} attempts{compared}: "
-        f"{verdict}"
+    names = {attack["name"] for attack in risk.get("attacks", ())}
+    return _filled(
+        "from_evaluation",
+        utility=utility,
+        risk=risk,
+        best=best_accuracies(utility["learning"]) if utility.get("learning") else None,
+        others=names.difference(_USUAL_ATTACKS),
     )
 
 
