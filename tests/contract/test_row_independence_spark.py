@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from contract.test_row_independence import (
-    LONG_EXAMPLES,
     SECONDS_RULES,
     Check,
     check_codes,
-    check_examples,
     check_linked,
+    check_many,
     check_persons,
 )
 from hushtable.engine.spark import spark_source
@@ -113,12 +112,10 @@ def test_the_zone_of_the_session_would_change_codes(
 
 @pytest.mark.long
 def test_many_codes(session: Any, zone: str, tmp_path: Path) -> None:
-    cases = check_examples(check_codes, in_spark(session), tmp_path, LONG_EXAMPLES, person=False)
-    assert cases["tables"] >= 2 * LONG_EXAMPLES
+    check_many(check_codes, in_spark(session), tmp_path, person=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("check", [check_persons, check_linked])
 def test_many_persons(session: Any, zone: str, check: Check, tmp_path: Path) -> None:
-    cases = check_examples(check, in_spark(session), tmp_path, LONG_EXAMPLES // 2)
-    assert cases["tables"] >= LONG_EXAMPLES
+    check_many(check, in_spark(session), tmp_path)
