@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import datetime
 import gzip
 import json
@@ -19,7 +20,7 @@ import random
 import re
 import sqlite3
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -36,6 +37,7 @@ import pyreadstat
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
 from hushtable.engine.reference_encoder import Temporal, plain, text_of
+from hushtable.schema.file_format import DATE_ORDERS
 from raw_values import KINDS, is_bytes, is_text
 
 Cells = dict[str, Sequence[Any]]
@@ -47,7 +49,7 @@ class Written:
 
     data: Any
     cells: Cells
-    decimal: str = "."
+    reading: Mapping[str, str] = dataclasses.field(default_factory=dict)  # settings of the schema
 
 
 Writer = Callable[[pa.Table, Path, random.Random], Written]
@@ -190,15 +192,20 @@ def csv_file(table: pa.Table, folder: Path, draw: random.Random) -> Written:
     delimiter = draw.choice([",", ";", "\t"])
     ending = ".tsv" if delimiter == "\t" else ".csv"
     path = _path(folder, ending + draw.choice(["", "", ".gz"]))
-    texts = texts_of(table, missing="")
-    decimal = draw.choice([".", ".", ","])
-    if decimal == ",":
-        texts = {
-            name: column
-            if is_text(table.schema.field(name).type)
-            else [(text or "").replace(".", ",") for text in column]
-            for name, column in texts.items()
-        }
+    reading = {
+        "decimal": draw.choice([".", ".", ","]),
+        "thousands": draw.choice(["", "", ".", ",", "'", " "]),
+        "dates": draw.choice(["iso", "iso", *DATE_ORDERS]),
+    }
+    if reading["thousands"] == reading["decimal"]:
+        reading["thousands"] = ""
+    mark = draw.choice("./- ")
+    texts = {
+        name: column
+        if is_text(table.schema.field(name).type)
+        else [_spelled(text or "", reading, mark) for text in column]
+        for name, column in texts_of(table, missing="").items()
+    }
     opener: Any = gzip.open if path.suffix == ".gz" else open
     encoding = draw.choice(["utf-8", "utf-8-sig"])
     with opener(path, "wt", encoding=encoding, newline="") as file:
@@ -210,7 +217,20 @@ def csv_file(table: pa.Table, folder: Path, draw: random.Random) -> Written:
         )
         writer.writerow(texts)
         writer.writerows(zip(*texts.values(), strict=True))
-    return Written(path, texts, decimal)
+    return Written(path, texts, reading)
+
+
+def _spelled(text: str, reading: Mapping[str, str], mark: str) -> str:
+    """Write a number with other marks, or a date with its parts in another order."""
+    if found := re.fullmatch(r"([+-]?)([0-9]+)(\.[0-9]+)?", text):
+        sign, whole, fraction = found[1], found[2], found[3] or ""
+        grouped = re.sub(r"(?<=[0-9])(?=([0-9]{3})+$)", reading["thousands"], whole)
+        return sign + grouped + fraction.replace(".", reading["decimal"])
+    found = re.fullmatch(r"([0-9]{4})-([0-9]{2})-([0-9]{2})([T ].*)?", text)
+    if found is None or reading["dates"] == "iso":
+        return text
+    parts = dict(zip(("year", "month", "day"), found.groups(), strict=False))
+    return mark.join(parts[name] for name in reading["dates"].split("-")) + (found[4] or "")
 
 
 def _in_csv(cell: Any, kind: pa.DataType) -> bool:

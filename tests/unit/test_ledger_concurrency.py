@@ -20,6 +20,7 @@ from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import Budget
 from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.state import LedgerState
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 
@@ -242,6 +243,28 @@ def test_busy_file_is_a_clear_error_and_charges_nothing(tmp_path: Path) -> None:
         blocker.close()
     assert impatient.spent() == Budget()
     impatient.charge([pure("1/2")], purpose="x")
+
+
+def test_no_other_process_can_write_after_a_charge_has_read_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.ledger"
+    ledger = Ledger.create(path, epsilon=1)
+    completed, refusals = LedgerState.completed, []
+
+    def compete(self: LedgerState, record: Any) -> Any:
+        other = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            with pytest.raises(sqlite3.OperationalError, match="locked") as refused:
+                other.execute("BEGIN IMMEDIATE")
+            refusals.append(refused)
+        finally:
+            other.close()
+        return completed(self, record)
+
+    monkeypatch.setattr(LedgerState, "completed", compete)
+    ledger.charge([pure("1/2")], purpose="x")
+    assert len(refusals) == 1
 
 
 def test_reader_that_blocks_the_commit(tmp_path: Path) -> None:
