@@ -104,9 +104,7 @@ def arrow(table: pa.Table, folder: Path, draw: random.Random) -> Written:
 
 def feather(table: pa.Table, folder: Path, draw: random.Random) -> Written:
     path = _path(folder, draw.choice([".feather", ".arrow"]))
-    options = pa.ipc.IpcWriteOptions(
-        compression=draw.choice([None, "lz4", "zstd"]), unify_dictionaries=True
-    )
+    options = pa.ipc.IpcWriteOptions(compression=draw.choice([None, "lz4", "zstd"]))
     with pa.ipc.new_file(path, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=draw.randint(1, table.num_rows))
     return Written(path, cells_of(table))

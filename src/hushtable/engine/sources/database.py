@@ -67,8 +67,8 @@ def _travelling(raw: Expression, header: ColumnType) -> Expression:
 
 def _arrived(copy: Expression, kind: Any, header: ColumnType) -> Expression:
     """Restore the type of a column that was fetched as another type."""
-    if header.family == "other":
-        return copy
+    if header.family == "other" or (kind.is_timestamp() and kind.scale == 9):
+        return copy  # a text, if it has nanoseconds: DuckDB would round them
     if _is_long_decimal(kind):
         # 1.0 and 1.00 are the same number, so they must become the same text.
         return copy.contains(".").ifelse(copy.re_replace(r"\.?0+$", ""), copy)
