@@ -14,9 +14,11 @@ from hushtable.methods.quilt.answers import TableSums
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.measurements import MeasuredTable, TableBasis, interaction
 from hushtable.methods.quilt.model_error import (
+    ErrorSource,
     ErrorVariance,
     ModelError,
     UnmeasuredError,
+    covariances,
 )
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.row_sums import RowFunction, SumEstimates, is_code
@@ -505,20 +507,40 @@ def test_each_of_the_last_tables_is_compared_with_its_own_expectation() -> None:
     )
 
 
-def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Bounds of sums and of pairs of sums may conflict: here a covariance exceeds the variances.
-    def bound(_: object, columns: tuple[str, ...], *__: object) -> ErrorVariance:
-        return ErrorVariance(1.0, 2.0) if len(columns) == 2 else ErrorVariance(8.0, 16.0)
+def halves() -> list[tuple[RowFunction, tuple[str, ...]]]:
+    """Return functions of a, and of b or c."""
+    made = [RowFunction({"a": np.array([1.0, 0.0]), other: np.arange(SIZES[other]) / 3})
+            for other in ("b", "c")]  # fmt: skip
+    return [(one, one.columns) for one in made]
 
-    monkeypatch.setattr(ModelError, "of", bound)
-    halves = [RowFunction({"a": np.array([1.0, 0.0]), other: np.arange(SIZES[other]) / 3})
-              for other in ("b", "c")]  # fmt: skip
+
+def test_errors_of_sums_over_rows_are_possible_together() -> None:
     made = release()
-    both = [(half, half.columns) for half in halves]
-    found = made._sums_of_rows(made.error(("a", "b", "c")), both, together=True)
-    for covariance in (found.privacy, found.model):
+    error = made.error(("a", "b", "c"))
+    functions = halves()
+    functions.append((functions[0][0] * RowFunction({"b": np.full(3, -2.0)}), functions[0][1]))
+    found = made._sums_of_rows(error, functions, together=True)
+    for kind in ("privacy", "model"):
+        covariance = getattr(found, kind)
         assert np.linalg.eigvalsh(covariance)[0] >= -1e-9
-        assert covariance.diagonal().min() >= 1.0
+        for place, (function, columns) in enumerate(functions):  # as each alone
+            added = function.values(error.codes)
+            alone = getattr(error.of(columns, added, function.values), kind)
+            assert covariance[place, place] == pytest.approx(alone)
+        stds = covariance.diagonal() ** 0.5
+        assert 0 < covariance[0, 1] < stds[0] * stds[1]  # both have errors of a
+    assert found.privacy[0, 2] == pytest.approx(-2 * found.privacy[0, 0], rel=1e-3)
+
+
+def test_errors_of_different_sources_are_uncorrelated() -> None:
+    def source(variance: float, *weights: float) -> ErrorSource:
+        return ErrorSource(ErrorVariance(variance, 4 * variance), np.array(weights))
+
+    one = {("column", "a"): source(9.0, 1.0, 0.0), ("column", "b"): source(16.0, 1.0)}
+    two = {("column", "a"): source(4.0, 1.0, 1.0), ("column", "c"): source(25.0, 1.0)}
+    privacy, model = covariances([one, two], together=True)
+    assert privacy == pytest.approx(np.array([[25.0, 6 / 2**0.5], [6 / 2**0.5, 29.0]]))
+    assert model == pytest.approx(4 * privacy)
 
 
 def test_separate_sums_need_no_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -527,7 +549,7 @@ def test_separate_sums_need_no_covariance(monkeypatch: pytest.MonkeyPatch) -> No
     def unwanted(*_: object) -> None:
         raise AssertionError("a covariance was looked into that has none")
 
-    monkeypatch.setattr("hushtable.methods.quilt.estimator.no_less", unwanted)
+    monkeypatch.setattr("hushtable.methods.quilt.model_error.np.linalg.norm", unwanted)
     cells = [is_code("a", SCHEMA.attributes["a"], a) * is_code("c", SCHEMA.attributes["c"], c)
              for a, c in product(range(2), range(4))]  # fmt: skip
     found = release().sums(cells, together=False)

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from hushtable.arrays import Floats, Integers
 from hushtable.methods.quilt.answers import TableSums, association_kept, redrawn_weights
 from hushtable.methods.quilt.limits import active_columns, untested_limits
 from hushtable.methods.quilt.measurements import Group, MeasuredTable, TableBasis, range_in_bins
-from hushtable.methods.quilt.model_error import PAIR, ModelError, UnmeasuredError, ValueOf
+from hushtable.methods.quilt.model_error import PAIR, ModelError, UnmeasuredError, covariances
 from hushtable.methods.quilt.movement import movement_of, with_earlier
 from hushtable.methods.quilt.workload import Sums, published_sums, sums_among
 from hushtable.numeric import NORMAL
@@ -31,7 +30,6 @@ from hushtable.query.answers.row_sums import (
     RowFunction,
     SumEstimates,
     joined,
-    no_less,
     of_predicate,
 )
 from hushtable.query.where import Predicate, parse
@@ -414,25 +412,14 @@ class QuiltEstimator(Estimator):
     def _sums_of_rows(
         self, error: ModelError, functions: Sequence[tuple[RowFunction, Group]], *, together: bool
     ) -> SumEstimates:
-        """Estimate sums over the synthetic rows, given each function with its columns.
-
-        Covariances are derived from variances of sums of two functions.
-        """
+        """Estimate sums over the synthetic rows, given each function with its columns."""
         added = [function.values(error.codes) for function, _ in functions]
         values = self.weight * np.array([one @ error.times for one in added])
-        n = len(functions)
-        privacy, model = np.zeros((n, n)), np.zeros((n, n))
-        for i, (function, columns) in enumerate(functions):
-            spread = error.of(columns, added[i], function.values)
-            privacy[i, i], model[i, i] = spread.privacy, spread.model
-        for i, j in combinations(range(n), 2) if together else ():
-            (one, first), (two, second) = functions[i], functions[j]
-            columns = tuple(dict.fromkeys((*first, *second)))
-            both = error.of(columns, added[i] + added[j], _added(one, two))
-            privacy[i, j] = privacy[j, i] = (both.privacy - privacy[i, i] - privacy[j, j]) / 2
-            model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
-        if together:
-            privacy, model = no_less(privacy), no_less(model)
+        sources = (
+            error.sources(columns, values, function.values)
+            for (function, columns), values in zip(functions, added, strict=True)
+        )
+        privacy, model = covariances(sources, together=together)
         if "movement" in self.settings:
             model += self._earlier_weight**2 / MODEL_Z**2 * NORMAL**2 * movement_of(
                 [function for function, _ in functions],
@@ -448,7 +435,3 @@ class QuiltEstimator(Estimator):
 
 def _all(groups: Iterable[Group]) -> Group:
     return tuple(dict.fromkeys(name for group in groups for name in group))
-
-
-def _added(one: RowFunction, two: RowFunction) -> ValueOf:
-    return lambda codes: one.values(codes) + two.values(codes)

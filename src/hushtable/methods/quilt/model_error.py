@@ -21,6 +21,7 @@ what the model does not know. Components are computed with the synthetic rows as
 
 The first, and the noise passed on in the second, count as noise; the rest as model error.
 
+The errors of two sums from one source are as correlated as the sums' components (`covariances`).
 The components are orthogonal under the rows, so their variances add, and a source that does not
 affect a condition adds nothing: a condition on one column has the error of that column and of the
 sampling, however inaccurate the pairs are.
@@ -29,7 +30,7 @@ sampling, however inaccurate the pairs are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -94,6 +95,42 @@ class ErrorVariance:
     def times(self, factor: float) -> ErrorVariance:
         """Return the variances multiplied by a factor."""
         return ErrorVariance(factor * self.privacy, factor * self.model)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorSource:
+    """Error of a sum from one source.
+
+    `weights` are those of the source's independent errors in the sum, up to a factor: the errors of
+    two sums from one source are as correlated as their weights.
+    """
+
+    variance: ErrorVariance
+    weights: Floats
+
+
+Source = tuple[str, ...]  # columns, or a kind of error
+
+
+def covariances(
+    sums: Iterable[Mapping[Source, ErrorSource]], *, together: bool
+) -> tuple[Floats, Floats]:
+    """Return the covariance of the noise and of the model error of sums, given their sources."""
+    known = list(sums) if together else []
+    totals = [sum((one.variance for one in of.values()), ErrorVariance()) for of in known or sums]
+    privacy = np.diag([total.privacy for total in totals])
+    model = np.diag([total.model for total in totals])
+    for source in dict.fromkeys(source for one in known for source in one):
+        places = [place for place, one in enumerate(known) if source in one]
+        own = [known[place][source] for place in places]
+        weights = np.stack([one.weights.ravel() for one in own])
+        unit = weights / np.maximum(np.linalg.norm(weights, axis=1), 1e-300)[:, None]
+        correlation = unit @ unit.T
+        np.fill_diagonal(correlation, 0.0)
+        stds = np.array([(one.variance.privacy, one.variance.model) for one in own]).T ** 0.5
+        privacy[np.ix_(places, places)] += np.outer(stds[0], stds[0]) * correlation
+        model[np.ix_(places, places)] += np.outer(stds[1], stds[1]) * correlation
+    return privacy, model
 
 
 @dataclass(frozen=True)
@@ -249,6 +286,13 @@ class ModelError:
         `columns` determine the sum. `added` is the contribution of each row (1 if counted, else 0),
         and `function` computes it for other rows.
         """
+        found = self.sources(columns, added, function)
+        return sum((one.variance for one in found.values()), ErrorVariance())
+
+    def sources(
+        self, columns: Sequence[str], added: Floats, function: ValueOf
+    ) -> dict[Source, ErrorSource]:
+        """Return the error of a sum over the rows by source; see `of`."""
         n = float(self.times.sum())
         mean = float(added @ self.times) / n if n else 0.0
         least = float(np.max(added**2, initial=0.0)) or 1.0
@@ -256,11 +300,26 @@ class ModelError:
         # The errors of one- and two-way marginals are estimated directly; for more columns, allow
         # for the private table being a sample from the model.
         drawn = ROWS_DRAWN if len(columns) <= PAIR else ROWS_DRAWN + TABLE_DRAWN
-        return self._of(columns, self._added(added), function) + ErrorVariance(
-            mean**2 * float(self.basis.total.variances[0]),
-            # `squares` includes one row more than observed, so that 0 is never certain.
-            drawn * self.weight * squares,
-        )
+        # `squares` includes one row more than observed, so that 0 is never certain.
+        of_rows = ErrorVariance(0.0, drawn * self.weight * squares)
+        of_total = ErrorVariance(mean**2 * float(self.basis.total.variances[0]))
+        rows = self._added(added)
+        found: dict[Source, ErrorSource] = {
+            ("rows",): ErrorSource(of_rows, (added - mean) * np.sqrt(self.times)),
+            ("total",): ErrorSource(of_total, np.array([mean])),
+        }
+        for name in columns:
+            found["column", name] = self._column(name, rows, function)
+        for pair in combinations(sorted(columns), 2):
+            found["group", *pair] = self._group(pair, rows, function)
+        triples = list(combinations(sorted(columns), 3))
+        # If there are many triples, extrapolate from a sample of them.
+        some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
+        for group in some:
+            one = self._group(group, rows, function)
+            more = one.variance.times(len(triples) / len(some))
+            found["group", *group] = ErrorSource(more, one.weights)
+        return found
 
     def heaped(self, functions: Sequence[RowFunction], *, together: bool) -> Floats:
         """Return squared half-widths that allow for heaping inside public bins.
@@ -303,22 +362,9 @@ class ModelError:
         where = np.flatnonzero(values)
         return WeightedRows(where, (values * self.times)[where])
 
-    def _of(self, columns: Sequence[str], added: WeightedRows, function: ValueOf) -> ErrorVariance:
-        spread = ErrorVariance()
-        for name in columns:
-            spread += self._column(name, added, function)
-        for pair in combinations(sorted(columns), 2):
-            spread += self._group(pair, added, function)
-        triples = list(combinations(sorted(columns), 3))
-        # If there are many triples, extrapolate from a sample of them.
-        some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
-        for group in some:
-            spread += self._group(group, added, function).times(len(triples) / len(some))
-        return spread
-
     # --- single columns -------------------------------------------------------------------------
 
-    def _column(self, name: str, added: WeightedRows, function: ValueOf) -> ErrorVariance:
+    def _column(self, name: str, added: WeightedRows, function: ValueOf) -> ErrorSource:
         """Return the error from one column.
 
         The noise variance has a part between buckets and one between their values. The model
@@ -339,7 +385,8 @@ class ModelError:
         part = shares - overall
         gaps = known.counts - self.weight * np.bincount(self._values[name], self.times, len(places))
         along = float(part @ gaps) ** 2 - known.variance * float(part @ part)
-        return ErrorVariance(between + within, self._inside_bins(name, function) + max(0.0, along))
+        model = self._inside_bins(name, function) + max(0.0, along)
+        return ErrorSource(ErrorVariance(between + within, model), part)
 
     def _rows_by_value(
         self, name: str, added: WeightedRows, function: ValueOf
@@ -430,7 +477,7 @@ class ModelError:
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(self, group: Group, added: WeightedRows, function: ValueOf) -> ErrorVariance:
+    def _group(self, group: Group, added: WeightedRows, function: ValueOf) -> ErrorSource:
         """Return the error from the interaction of a pair or triple of columns.
 
         It comes from the group's measured table, or from `missed` if there is none.
@@ -456,7 +503,7 @@ class ModelError:
             spread += ErrorVariance(0.0, scale * self.missed.variance(inside, counts))
         if len(group) == PAIR:
             spread += ErrorVariance(0.0, self._inside_buckets(group, part, added))
-        return spread
+        return ErrorSource(spread, part * np.sqrt(counts))
 
     def _with_unseen(
         self, group: Group, shares: Floats, model: Floats, function: ValueOf

@@ -450,9 +450,7 @@ class ReleaseQuestions:
         base = condition(where, self.estimator.asked)
         if not by:
             return _known(compute(base))
-        groups = [
-            group for group in self._groups(by) if not _is_empty(self._cell(by, group) * base)
-        ]
+        groups = [group for group in self._groups(by) if not (self._cell(by, group) * base).is_zero]
         return self._in_groups(by, groups, lambda group: compute(self._cell(by, group) * base))
 
     def _in_groups(
@@ -510,10 +508,6 @@ def literal(value: object) -> str:
 def _clause(conditions: Sequence[str], where: str | None) -> str | None:
     parts = [*conditions, *([f"({where})"] if where else [])]
     return " AND ".join(parts) or None
-
-
-def _is_empty(function: RowFunction) -> bool:
-    return any(not factor.any() for factor in function.factors.values())
 
 
 def _known(answer: Estimate) -> Estimate:

@@ -338,9 +338,14 @@ class Products:
     def __init__(self, of: Sequence[Regressor], ask: Ask, weight: RowFunction) -> None:
         n = len(of)
         self.of = of
-        self.pairs = list(combinations_with_replacement(range(n), 2))
         self.everywhere = math.prod((one.there for one in of), start=weight)
-        functions = [of[i].function * of[j].function * self.everywhere for i, j in self.pairs]
+        every = {
+            (i, j): of[i].function * of[j].function * self.everywhere
+            for i, j in combinations_with_replacement(range(n), 2)
+        }
+        # Indicators of two values of one column have no product.
+        self.pairs = [pair for pair, product in every.items() if not product.is_zero]
+        functions = [every[pair] for pair in self.pairs]
         found = ask([*functions, self.everywhere])
         self.n_rows = float(found.values[-1])
         if self.n_rows <= 0:

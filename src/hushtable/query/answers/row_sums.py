@@ -102,6 +102,11 @@ class RowFunction:
         """Columns that the function depends on."""
         return tuple(dict.fromkeys((*self.factors, *self.tied)))
 
+    @property
+    def is_zero(self) -> bool:
+        """True if a factor is 0 for all codes."""
+        return any(not factor.any() for factor in self.factors.values())
+
     def __mul__(self, other: RowFunction) -> RowFunction:
         factors = dict(self.factors)
         powers = dict(self.powers)
