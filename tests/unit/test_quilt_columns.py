@@ -150,6 +150,17 @@ def test_only_wide_numbers_are_binned() -> None:
     assert [v.planned_size for v in values_of(schema)] == [512, 512, 1000]
 
 
+def test_values_that_rules_distinguish_are_not_merged() -> None:
+    schema = schema_of(
+        age={"type": "integer", "low": 0, "high": 99},
+        job={"type": "categorical", "values": ["none", "a", "b", "c"]},
+    ).model_copy(update={"rules": ("age >= 15 OR job = 'none'", "age < 70 OR job = 'none'")})
+    age, job = Quilt(epsilon=1).plan(schema).values
+    buckets = age.buckets(np.zeros(100), 10.0)  # nothing stands out from the noise
+    assert np.flatnonzero(np.diff(buckets)).tolist() == [14, 69]
+    assert job.buckets(np.zeros(4), 10.0).tolist() == [0, 1, 1, 1]
+
+
 # --- estimates from noisy counts ------------------------------------------------------------------
 
 

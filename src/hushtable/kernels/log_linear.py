@@ -54,6 +54,7 @@ _NEWTON_STEPS = 12
 _IN_CACHE = 2048  # rows that are processed for all tables before the next rows
 _RESCALE = 1e100  # larger products of factors are rescaled, long before they overflow
 _RESCALE_EVERY = 16  # factors; each is at most e**THETA_LIMIT
+_BLOCK = 32  # consecutive rows whose random numbers are evenly spaced; a power of two
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
@@ -470,11 +471,11 @@ def gibbs(rows: Codes16, sites: Places, layout: Layout, state: RngState) -> None
     A site is a column (the second entry is then the number of columns), or two columns that are
     drawn jointly: the second by its weight summed over the first, then the first given the second.
 
-    The random number of row r at a site is the fractional part of a + r b, with a and b drawn once
-    per site: uniform for each row, and evenly distributed over consecutive rows. Rows are sorted,
-    so that similar rows share the possible values evenly instead of drawing them independently,
-    which reduces the sampling error (array randomized quasi-Monte Carlo, L'Ecuyer, Lecot and Tuffin
-    2008).
+    The random numbers of `_BLOCK` consecutive rows at a site are evenly spaced, with random start
+    and order, so each is uniform. Rows are sorted, so that similar rows share the possible values
+    evenly instead of drawing them independently, which reduces the sampling error (array randomized
+    quasi-Monte Carlo, L'Ecuyer, Lecot and Tuffin 2008). Start and order are drawn for each block:
+    over more rows, two sites with similar spacing would depend on each other.
     """
     sizes, factors = layout.sizes, layout.factors
     alone = np.uint64(len(sizes))
@@ -484,10 +485,12 @@ def gibbs(rows: Codes16, sites: Places, layout: Layout, state: RngState) -> None
     mine, other = np.empty(largest), np.empty(largest)
     bases, strides = np.empty(n_factors, np.uint64), np.empty(n_factors, np.uint64)
     coins = np.empty((len(sites), 4))
-    for site in range(len(sites)):
-        for k in range(4):
-            coins[site, k] = uniform(state)
     for row in range(len(rows)):
+        if row % _BLOCK == 0:
+            for site in range(len(sites)):
+                for k in range(0, 4, 2):
+                    coins[site, k] = uniform(state)
+                    coins[site, k + 1] = (1 + 2 * np.floor(_BLOCK / 2 * uniform(state))) / _BLOCK
         for site in range(len(sites)):
             i, j = sites[site, 0], sites[site, 1]
             coin = coins[site, 0] + row * coins[site, 1]

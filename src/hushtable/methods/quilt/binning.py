@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -72,6 +71,8 @@ class CountedDomain:
     # From codes of the schema to counted values, if they differ. A wide column may be read in bins
     # that have no rule yet.
     recoding: Recoding | None = None
+    # Class of each counted value that public rules distinguish; two classes are never merged.
+    kinds: Integers | None = field(default=None, compare=False)
 
     @cached_property
     def size(self) -> int:
@@ -143,6 +144,11 @@ class CountedDomain:
             found = merge_neighbors(counts, heavy, MAX_INTERVALS)
         else:
             found = merge_rare(counts, HEAVY_UNORDERED * heavy, most, self._tree())
+        if self.kinds is not None:
+            runs = np.cumsum(np.diff(self.kinds, prepend=0) != 0) if self.is_ordered else self.kinds
+            both = found * (int(runs.max()) + 1) + runs
+            _, first, found = np.unique(both, return_index=True, return_inverse=True)
+            found = np.argsort(np.argsort(first))[found]  # in the order of their first values
         return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> TaxonomyNode | None:
@@ -309,46 +315,14 @@ def _bins(values: CountedDomain) -> Intervals:
     The minimum, the maximum and 0, which often have many rows, get their own bins.
     """
     n = values.column.n_values
-    starts = EvenStarts(n, -(-n // N_BINS), frozenset({0, n - 1, *values.zero}))
+    alone = np.array([0, n - 1, *values.zero])
+    starts = np.unique(np.concatenate([np.arange(0, n, -(-n // N_BINS)), alone, alone + 1]))
+    starts = starts[starts < n]
     has_missing = values.column.missing_code is not None
     # The labels are never shown: the column is binned further before it is published.
     return Intervals(
         range(len(starts)), n, has_missing, starts, special=values.column.special_names
     )
-
-
-class EvenStarts(Sequence[int]):
-    """First codes of equal-width bins with some codes in bins of their own, computed on demand.
-
-    A column may have a million bins, and plans need only their number.
-
-    Examples
-    --------
-    >>> starts = EvenStarts(10, 4, frozenset({0, 5, 9}))
-    >>> len(starts), list(starts)
-    (7, [0, 1, 4, 5, 6, 8, 9])
-    """
-
-    def __init__(self, n: int, width: int, alone: frozenset[int]) -> None:
-        self._even = range(0, n, width)
-        cut_out = {*alone, *(code + 1 for code in alone)} - {n}
-        self._others = sorted(code for code in cut_out if code not in self._even)
-
-    def __len__(self) -> int:
-        return len(self._even) + len(self._others)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Integers:
-        return np.sort(np.append(np.asarray(self._even, np.int64), self._others).astype(np.int64))
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(np.asarray(self).tolist())
-
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[int]: ...
-    def __getitem__(self, place: int | slice) -> int | list[int]:
-        return list(self)[place]
 
 
 def _level(column: Categorical) -> int | None:
@@ -374,54 +348,21 @@ def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
     >>> merge_neighbors(np.array([90.0, 90.0, 80.0, 70.0]), 10.0, 3).tolist()
     [0, 1, 2, 2]
     """
-    n = len(counts)
-    sums: list[float] = counts.tolist()
-    widths = [1] * n
-    before, after = list(range(-1, n - 1)), list(range(1, n + 1))
-    version = [0] * n
-    alive = n
-
-    def weight(place: int) -> float:
-        return sums[place] / math.sqrt(widths[place])
-
-    def join(left: int) -> None:
-        """Merge a bucket with the next one."""
-        right = after[left]
-        sums[left] += sums[right]
-        widths[left] += widths[right]
-        after[left] = after[right]
-        if after[right] < n:
-            before[after[right]] = left
-        version[left] += 1
-        version[right] = -1
-
-    heap = [(weight(place), place, 0) for place in range(n)]
-    heapq.heapify(heap)
-    while heap and alive > 1:
-        found, place, seen = heapq.heappop(heap)
-        if seen != version[place]:
-            continue
-        if found >= heavy:
+    sums, widths = counts.astype(np.float64), np.ones(len(counts), np.int64)
+    while len(sums) > 1:
+        weights = sums / np.sqrt(widths)
+        lighter, heavier = np.sort([weights[:-1], weights[1:]], axis=0)
+        together = (sums[:-1] + sums[1:]) / np.sqrt(widths[:-1] + widths[1:])
+        # A heavy bucket must not disappear in a wide, nearly empty range.
+        may_join = (lighter < heavy) & ((heavier < heavy) | (together >= heavy))
+        if not may_join.any():
             break
-        left, right = before[place], after[place]
-        sides = [side for side in (left, right) if 0 <= side < n]
-        for side in sorted(sides, key=weight):
-            first = min(place, side)
-            together = (sums[first] + sums[after[first]]) / math.sqrt(
-                widths[first] + widths[after[first]]
-            )
-            # A heavy bucket must not disappear in a wide, nearly empty range.
-            if weight(side) < heavy or together >= heavy:
-                join(first)
-                alive -= 1
-                heapq.heappush(heap, (weight(first), first, version[first]))
-                break
-    while alive > most:
-        starts = [place for place in range(n) if version[place] >= 0]
-        join(min(starts[:-1], key=lambda place: sums[place] + sums[after[place]]))
-        alive -= 1
-    starts_at = np.array([version[place] >= 0 for place in range(n)])
-    return np.cumsum(starts_at) - 1
+        order = np.lexsort((heavier, lighter))
+        left = order[may_join[order]][0]
+        for values in (sums, widths):
+            values[left] += values[left + 1]
+        sums, widths = np.delete(sums, left + 1), np.delete(widths, left + 1)
+    return np.repeat(_lightest_neighbors(sums, most), widths)
 
 
 def merge_rare(
@@ -492,6 +433,12 @@ It applies to ordered columns and to those with a taxonomy.
 
 WORTHWHILE_UNORDERED = 2.0
 """The same for other columns, in which merged values are not similar."""
+
+HALVES = 2
+"""Number of cells of an ordered column at its last resolution, which only interactions use.
+
+They show weak interactions of numbers, whose finer tables are mostly noise.
+"""
 
 ResolutionLevels = tuple[Integers, ...]
 """The cell of each bucket at each resolution of a column; the first has all buckets."""
@@ -605,7 +552,7 @@ def resolution_levels(
         if len(branches)
         else [
             _lightest_neighbors(masses[:n], size) if is_ordered else _largest(masses[:n], size)
-            for size in STEPS
+            for size in (*STEPS, *[HALVES] * is_ordered)
             if size < n
         ]
     )

@@ -44,6 +44,7 @@ from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.binning import CountedDomain, MarginalQuery, ResolutionLevels
 from hushtable.methods.quilt.budget import (
     ROWS_SHARE,
+    BudgetShares,
     NoisyTable,
     PrivateMeasurer,
     Schedule,
@@ -145,8 +146,22 @@ class FitState:
 
     @property
     def levels(self) -> list[ResolutionLevels]:
-        """The resolutions of all columns."""
-        return [column.levels for column in self.columns]
+        """The resolutions of all columns in pairs, and in triples with a target."""
+        return [column.pair_levels for column in self.columns]
+
+    def record(
+        self,
+        budget: BudgetShares,
+        share: Fraction,
+        candidates: list[Candidate],
+        chosen: list[int],
+        measured: list[NoisyTable],
+    ) -> None:
+        """Record a selection round; `share` paid for each selection."""
+        scored = [candidate.scored for candidate in candidates]
+        sensitivity = score_sensitivity(scored, budget.rows_per_unit)
+        epsilon = budget.choice_epsilon(share)
+        self.rounds.append(SelectionRound(epsilon, sensitivity, candidates, chosen, measured))
 
     def merging(self, maps: Sequence[Integers] | None = None) -> dict[str, Recoding]:
         """Return the recodings from codes of the schema to buckets, where they differ.
@@ -303,17 +318,8 @@ def fit_tree(
     measured = measure(measurer, state, "tables of the forest", edges, share)
     if state.pair_prior is not None:
         # These errors are those of the prior: record them to estimate errors in unmeasured pairs.
-        state.rounds.append(
-            SelectionRound(
-                choice_epsilon=measurer.budget.choice_epsilon(as_share(stages.choice)),
-                sensitivity=score_sensitivity(
-                    [pair.scored for pair in pairs], measurer.budget.rows_per_unit
-                ),
-                candidates=pairs,
-                chosen=[at for edge in edges for at, pair in enumerate(pairs) if pair is edge],
-                measured=measured,
-            )
-        )
+        chosen = [at for edge in edges for at, pair in enumerate(pairs) if pair is edge]
+        state.record(measurer.budget, as_share(stages.choice), pairs, chosen, measured)
     update_prior_weight(state, std)
     state.model.learn_order()
     refit(state.model)
@@ -433,15 +439,7 @@ def fit_adaptive(
         picked = [candidates[place] for place in chosen]
         share = each * k - float(of_choice) * k
         measured = measure(measurer, state, "tables of the rounds", picked, share)
-        state.rounds.append(
-            SelectionRound(
-                choice_epsilon=budget.choice_epsilon(of_choice),
-                sensitivity=score_sensitivity(scored, budget.rows_per_unit),
-                candidates=candidates,
-                chosen=chosen,
-                measured=measured,
-            )
-        )
+        state.record(budget, of_choice, candidates, chosen, measured)
         update_prior_weight(state, std)
         model.fit()
         answers = model.answers([candidate.query.group for candidate in picked])
@@ -472,7 +470,8 @@ def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBu
     nothing are selected with probability at most one half, all together.
     """
     model, budget = state.model, measurer.budget
-    found = Interactions(state.levels, {m.query.group for m in state.measurements})
+    levels = [column.levels for column in state.columns]
+    found = Interactions(levels, {m.query.group for m in state.measurements})
     if not found.groups:
         return
     measurer.read(found.groups, state.merging(found.maps), coarse=True)
@@ -501,24 +500,13 @@ def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBu
             chosen += pick
             group = set(scored[pick[0]].group)
             # What is missing in a group is also missing in every larger one.
-            offered = [
-                place
-                for place in offered
-                if not (group <= set(scored[place].group) or group >= set(scored[place].group))
-            ]
+            others = ((place, set(scored[place].group)) for place in offered)
+            offered = [at for at, other in others if not (group <= other or group >= other)]
         if not chosen:
             return
         picked = [candidates[place] for place in chosen]
         measured = measure(measurer, state, "tables of interactions", picked, table * len(picked))
-        state.rounds.append(
-            SelectionRound(
-                choice_epsilon=budget.choice_epsilon(of_choice),
-                sensitivity=sensitivity,
-                candidates=candidates,
-                chosen=chosen,
-                measured=measured,
-            )
-        )
+        state.record(budget, of_choice, candidates, chosen, measured)
         model.fit()
         if len(chosen) < n_at_once:
             return

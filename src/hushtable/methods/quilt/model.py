@@ -203,6 +203,9 @@ MAX_LACKING = 2e-3
 FLOOR = 0.25
 """Weight of a cell without particles, in particles, so that its factor stays finite."""
 
+N_TILTS = 30
+"""Number of times that the marginals of possible particles are fitted before there are tables."""
+
 _LEAST_PROBABILITY = 1e-4
 _IMPOSSIBLE = -40.0  # log-factor of impossible combinations in Gibbs sweeps
 _MAX_PAIRS_BALANCED = 500
@@ -267,8 +270,10 @@ class LogLinearModel:
         self._indexes: tuple[Indexes, Indexes] | None = None  # of the tables, once they are packed
         self.possible: list[tuple[Group, Bools]] = []  # see `exclude`
         self._base = [_positive(marginal) for marginal in marginals]
-        self.rows: Codes16 = self._independent(n_particles)
-        self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
+        self._tilt = [np.ones(len(marginal)) for marginal in marginals]  # see `exclude`
+        self.rows: Codes16
+        self.weights: Floats
+        self.rows, self.weights = self._possible(n_particles)
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -308,7 +313,14 @@ class LogLinearModel:
         """
         self.possible = list(possible)
         if self.possible:
-            self._place()
+            self.rows, self.weights = self._possible(len(self.rows))
+            for _ in range(N_TILTS):
+                for column, base in enumerate(self._base):
+                    codes = self.rows[:, column]
+                    found = np.bincount(codes, self.weights, len(base)) / self.weights.sum()
+                    change = np.where(found > 0, base / np.maximum(found, 1e-9), 1.0)
+                    self._tilt[column] *= change
+                    self.weights *= change[codes]
             self.refresh()
             self.fit()
 
@@ -372,8 +384,8 @@ class LogLinearModel:
         for table in self.tables:
             table.theta = np.zeros_like(table.theta)
         self._indexes = None
-        self.rows = self._independent(len(self.rows))
-        self._place()
+        self.rows, self.weights = self._possible(len(self.rows))
+        self._index(self.tables)
         self.fit(2 * N_LAST_SWEEPS)
 
     def recover(self) -> None:
@@ -391,7 +403,7 @@ class LogLinearModel:
             for table in self.tables:
                 table.is_left_out = not any(table is other for other in kept)
             if not kept:
-                self.possible = []
+                self.possible, self._tilt = [], [np.ones(size) for size in self.sizes]
             self.restart()
 
     def _forest(self) -> list[FactorTable]:
@@ -406,9 +418,37 @@ class LogLinearModel:
                     tree_of[tree_of == left] = right
         return kept
 
-    def _independent(self, n_particles: int) -> Codes16:
-        columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
-        return np.stack(columns, axis=1).astype(np.int16)
+    def _possible(self, n_particles: int) -> tuple[Codes16, Floats]:
+        """Draw particles of the distribution without tables, and return them with their weights.
+
+        Columns are drawn one after the other, those in most rules first, from the codes that are
+        possible given the columns drawn before. A weight is the product of the probabilities of
+        these codes, times the tilts.
+        """
+        rows = np.zeros((n_particles, len(self.sizes)), np.int16)
+        weights = np.full(n_particles, 1.0)
+        n_rules = [sum(c in group for group, _ in self.possible) for c in range(len(self.sizes))]
+        drawn: list[int] = []
+        for column in np.argsort(np.negative(n_rules), kind="stable").tolist():
+            base = self._base[column]
+            known = [
+                (group, np.moveaxis(possible, group.index(column), -1))
+                for group, possible in self.possible
+                if column in group and {*group} <= {*drawn, column}
+            ]
+            before = sorted({c for group, _ in known for c in group} - {column})
+            cases, case = np.unique(rows[:, before], axis=0, return_inverse=True)
+            for number, values in enumerate(cases):
+                mine = np.flatnonzero(case.ravel() == number)
+                at = dict(zip(before, values.tolist(), strict=True))
+                masses = base.copy()
+                for group, possible in known:
+                    masses *= possible[tuple(at[c] for c in group if c != column)]
+                weights[mine] *= masses.sum()
+                rows[mine, column] = self.rng.systematic_sample(masses, len(mine))
+            weights *= self._tilt[column][rows[:, column]]
+            drawn.append(column)
+        return rows, weights * (self.total / max(float(weights.sum()), 1e-300))
 
     def sweep(self) -> tuple[float, float]:
         """Fit each table once; return the largest shares of moved and of missing weight.
@@ -712,9 +752,9 @@ class LogLinearModel:
         factors: list[Floats] = []
         fitted = self._log_factors()
         for column, base in enumerate(self._base):
-            alone = fitted.get((column,))
+            alone, start = fitted.get((column,)), base * self._tilt[column]
             own: list[tuple[Group, Floats]] = [
-                ((column,), base if alone is None else base * np.exp(alone))
+                ((column,), start if alone is None else start * np.exp(alone))
             ]
             for group, theta in fitted.items():
                 if column in group and len(group) > 1:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.quilt.binning import (
     CUT_SHARE,
+    HALVES,
     CountedDomain,
     ResolutionLevels,
     resolution_levels,
@@ -366,6 +367,14 @@ class OneWayModel:
     def masses(self) -> Floats:
         """The estimated share of each bucket."""
         return np.bincount(self.buckets, self.shares).astype(np.float64)
+
+    @property
+    def pair_levels(self) -> ResolutionLevels:
+        """The resolutions that pairs may have: all but the last of an ordered column, in halves."""
+        values = self.counted.values
+        halves = HALVES + values.size - values.n_values
+        has_halves = values.is_ordered and int(self.levels[-1].max()) + 1 == halves
+        return self.levels[:-1] if has_halves and len(self.levels) > 1 else self.levels
 
     @property
     def n_buckets(self) -> int:

@@ -241,10 +241,12 @@ class Quilt(Method):
         ParameterError.raise_if_any(problems)
         earlier = None if self.prior is None else self.prior.earlier(schema)
         rows = self.prior is not None and earlier is None
+        values, rules = values_of(schema), _conditions(schema)
         return QuiltPlan(
             method=self,
             schema=schema,
-            values=tuple(values_of(schema)),
+            values=tuple(_with_kinds(v, rules) if rules else v for v in values),
+            rules=rules,
             target=None if self.target is None else names.index(self.target),
             total=budget_of(self.epsilon, self.delta, self.added_up),
             prior=PriorRows(self.prior.codes(schema)) if self.prior and rows else None,
@@ -265,6 +267,7 @@ class QuiltPlan(Plan[SealedTable]):
     prior: PriorRows | None = None
     earlier: EarlierMeasurements | None = None  # measurements of earlier waves of a series
     workload: tuple[WorkloadItem, ...] = ()
+    rules: Sequence[Predicate] = ()  # conditions of rows that keep the rules of the schema
 
     @cached_property
     def statistics(self) -> list[WorkloadItem]:
@@ -516,7 +519,7 @@ class QuiltPlan(Plan[SealedTable]):
         """
         names, recode = list(self.schema.attributes), state.merging()
         found = []
-        for rule in self._rules:
+        for rule in self.rules:
             group = tuple(sorted(map(names.index, rule.columns)))
             sizes = [state.model.sizes[column] for column in group]
             if math.prod(sizes) > MAX_TABLE_CELLS:
@@ -527,20 +530,11 @@ class QuiltPlan(Plan[SealedTable]):
             found.append((group, (rule.shares(cut, cells) > 0).reshape(sizes)))
         return found
 
-    @cached_property
-    def _rules(self) -> list[Predicate]:
-        """Conditions of rows that keep the rules of the schema."""
-        if not self.schema.rules:
-            return []
-        from hushtable.query.where.rules import rules_of  # noqa: PLC0415 - slow to import
-
-        return [rule.kept for rule in rules_of(self.schema)]
-
     def _redraw_breaks(
         self, state: FitState, drawn: SampledParticles, codes: dict[str, NDArray[np.int64]]
     ) -> None:
         """Draw values of rows that break a rule again, inside the same buckets."""
-        for rule, _ in product(self._rules, range(_N_REDRAWS)):
+        for rule, _ in product(self.rules, range(_N_REDRAWS)):
             breaks = np.flatnonzero(~rule.mask(codes))
             if not len(breaks):
                 continue
@@ -611,6 +605,29 @@ class QuiltPlan(Plan[SealedTable]):
                 "fitted_pairs": [list(group) for group in believed],
             }
         }
+
+
+def _conditions(schema: Schema) -> list[Predicate]:
+    """Return the conditions of rows that keep the rules of a schema."""
+    if not schema.rules:
+        return []
+    from hushtable.query.where.rules import rules_of  # noqa: PLC0415 - slow to import
+
+    return [rule.kept for rule in rules_of(schema)]
+
+
+def _with_kinds(values: CountedDomain, rules: Sequence[Predicate]) -> CountedDomain:
+    """Add the classes of values that rules compare with constants."""
+    from hushtable.query.where.code_classes import classify  # noqa: PLC0415 - slow to import
+
+    column, kinds = values.column, np.zeros(values.n_values, np.int64)
+    for rule in rules if not values.is_wide else ():
+        if values.name in rule.columns:
+            classes = classify(rule.formula, values.name, column.size, column.n_values)
+            if classes.n_classes < column.size:  # else the rule compares columns
+                label = classes.of(values.first_codes[: values.n_values])
+                kinds = np.unique(kinds * classes.n_classes + label, return_inverse=True)[1]
+    return replace(values, kinds=kinds) if kinds.any() else values
 
 
 def _sum_error(noise: TableNoise, n_counts: int) -> CountError:
