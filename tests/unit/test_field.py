@@ -162,7 +162,7 @@ def test_joint_draws_follow_the_model_when_a_third_column_matters() -> None:
 
 def test_gibbs_sweeps_do_not_make_independent_columns_dependent() -> None:
     # With random numbers that are evenly spaced over all rows, two columns may depend on each other
-    # given the first. In one of ten models, errors of some triple summed to 25% of the rows or more.
+    # given the first. In one of ten models, errors of a triple summed to 25% of the rows or more.
     n, groups = 20_000, list(combinations(range(5), 3))
     chance = math.sqrt(2 / math.pi * n * 64)
     for seed in range(20):
