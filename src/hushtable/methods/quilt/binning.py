@@ -320,9 +320,8 @@ def _bins(values: CountedDomain) -> Intervals:
     starts = starts[starts < n]
     has_missing = values.column.missing_code is not None
     # The labels are never shown: the column is binned further before it is published.
-    return Intervals(
-        range(len(starts)), n, has_missing, starts, special=values.column.special_names
-    )
+    labels, special = range(len(starts)), values.column.special_names
+    return Intervals(labels, n, has_missing, starts, special=special)  # type: ignore[arg-type]
 
 
 def _level(column: Categorical) -> int | None:
