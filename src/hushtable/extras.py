@@ -18,6 +18,7 @@ LIBRARIES = {
     "science": ("scipy",),
     "eval": ("jinja2", "markupsafe", "scipy", "sklearn"),
     "files": ("fsspec", "openpyxl", "pyreadstat"),
+    "mcp": ("mcp",),
     "opendp": ("opendp",),
     "papers": ("duckdb", "ibis", "numba", "scipy", "sklearn"),
     "sign": ("cryptography",),

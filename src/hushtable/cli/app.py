@@ -28,7 +28,7 @@ COMMANDS = {
     **{name: name for name in ("methods", "demo", "start")},
     **dict.fromkeys(("show", "describe", "query", "tables", "export", "metadata"), "release"),
     **{name: name for name in ("evaluate", "compare")},
-    **dict.fromkeys(("workbench", "serve", "explore"), "web"),
+    **dict.fromkeys(("workbench", "serve", "explore", "mcp"), "web"),
     **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},
     **{name: name for name in ("ledger", "dossier", "linked", "series", "reproduce")},
 }

@@ -10,6 +10,7 @@ import typer
 import hushtable as ht
 from hushtable.cli.options import AsJson, ReleasePath
 from hushtable.cli.screen import console, one_bar, tell
+from hushtable.errors import ParameterError
 from hushtable.extras import needing
 
 Port = Annotated[int, typer.Option(help="Port; 0 for any free port.", min=0, max=65535)]
@@ -38,6 +39,22 @@ def explore(
     replace_whole(out, page)
     tell(f"Wrote {out}: {len(page) / 2**20:.1f} MB. Open it in any browser.", as_json=as_json,
          file=str(out))  # fmt: skip
+
+
+def mcp(releases: list[Path]) -> None:
+    """Run a server for queries of releases by AI assistants (Model Context Protocol).
+
+    Parameters
+    ----------
+    releases : RELEASE
+        Release folders. Several.
+    """
+    with needing("mcp", "the server for assistants"):
+        from hushtable.web.assistants import make_server  # noqa: PLC0415 - slow to import
+    opened = {folder.resolve().name: ht.Release.load(folder) for folder in releases}
+    if len(opened) < len(releases):
+        raise ParameterError("two releases have the same name; rename a folder.")
+    make_server(opened).run("stdio")
 
 
 def workbench(
