@@ -40,7 +40,7 @@ def test_all_commands_are_walked() -> None:
     assert ("ledger", "void") in ALL
 
 
-SERVERS = {("workbench",), ("serve",)}  # these serve pages until they are stopped
+SERVERS = {("workbench",), ("serve",), ("mcp",)}  # these run until they are stopped
 DIALOGS = {("start",), ("schema", "review")}  # these ask questions in the terminal
 
 

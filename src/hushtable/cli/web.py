@@ -30,12 +30,12 @@ def explore(
         New .html file.
     """
     from hushtable.files.writing import replace_whole, require_new  # noqa: PLC0415 - slow to import
-    from hushtable.web.explorer_page import explorer_page  # noqa: PLC0415
+    from hushtable.web.explorer_page import MAX_SETS, explorer_page  # noqa: PLC0415
 
     require_new(out)
     opened = ht.Release.load(release)
     with one_bar("computing answers") as progress:
-        page = explorer_page(opened, progress)
+        page = explorer_page(opened, progress, max_sets=MAX_SETS)
     replace_whole(out, page)
     tell(f"Wrote {out}: {len(page) / 2**20:.1f} MB. Open it in any browser.", as_json=as_json,
          file=str(out))  # fmt: skip

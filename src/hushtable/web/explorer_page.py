@@ -20,7 +20,7 @@ from typing import Any
 
 from hushtable.release.release import Release
 from hushtable.release.statement import NOT_PRIVATE
-from hushtable.schema import Numeric
+from hushtable.schema import Column, Numeric
 from hushtable.schema.column import with_label
 from hushtable.web.questions import ShortAnswers, figure_of, parts_of
 
@@ -29,6 +29,12 @@ MAX_CELLS = 3000
 
 MAX_VALUES = 1000
 """Maximum number of values of a column with medians; others would take minutes."""
+
+MAX_SETS = 3000
+"""Maximum number of counts with a condition on several values, if time does not matter."""
+
+MAX_LISTED = 5
+"""Maximum number of values of a list of which all sets are answered; of others, only pairs."""
 
 FEW_CELLS = 500
 """Maximum number of cells of tables of two columns whose answers take seconds."""
@@ -42,9 +48,14 @@ def is_quick(release: Release) -> bool:
     return n_cells <= FEW_CELLS and max(column.size for column in columns.values()) <= MAX_VALUES
 
 
-def explorer_page(release: Release, progress: Callable[[str, float], None]) -> str:
-    """Return the explorer as a page with all answers that it shows."""
-    return _page(_described(release) | _answers(release, progress))[0]
+def explorer_page(
+    release: Release, progress: Callable[[str, float], None], *, max_sets: int = 0
+) -> str:
+    """Return the explorer as a page with all answers that it shows.
+
+    `max_sets` is the maximum number of counts with a condition on several values of a column.
+    """
+    return _page(_described(release) | _answers(release, progress, max_sets))[0]
 
 
 def served_page(release: Release, *, under: str = "", back: str = "") -> tuple[str, str]:
@@ -113,14 +124,51 @@ def _described(release: Release) -> dict[str, Any]:
     }
 
 
-def _answers(release: Release, progress: Callable[[str, float], None]) -> dict[str, Any]:
-    """Compute all answers of the page: tables of answers by their columns."""
+def _sets(column: Column, n_groups: int) -> list[tuple[int, ...]]:
+    """Return the sets of several groups of a column that the page answers: ranges, or all sets.
+
+    Examples
+    --------
+    >>> from hushtable import sample_schema
+    >>> _sets(sample_schema().attributes["smoker"], 3)
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    if column.is_line:
+        return [tuple(range(a, b)) for a, b in combinations(range(n_groups + 1), 2)
+                if 1 < b - a < n_groups]  # fmt: skip
+    sizes = range(2, n_groups if n_groups <= MAX_LISTED else 3)
+    return [one for size in sizes for one in combinations(range(n_groups), size)]
+
+
+def _answers(
+    release: Release, progress: Callable[[str, float], None], max_sets: int
+) -> dict[str, Any]:
+    """Compute all answers of the page: tables of answers by their columns.
+
+    A column with an asterisk stands for its sets of several groups.
+    """
     answers = ShortAnswers()
     columns = release.schema.attributes
     clauses = {n: [part.clause for part in parts_of(n, c)] for n, c in columns.items()}
-    pairs = sorted(
-        combinations(clauses, 2), key=lambda two: math.prod(len(clauses[name]) for name in two)
-    )
+    sets = {name: _sets(column, len(clauses[name])) for name, column in columns.items()}
+    any_of = {
+        f"{name}*": [
+            "(" + " OR ".join(clauses[name][place] for place in one) + ")" for one in found
+        ]
+        for name, found in sets.items()
+    }
+    every = {**clauses, **any_of}
+
+    def size(*names: str) -> int:
+        return math.prod(len(every[name]) for name in names)
+
+    def crossed(one: str, other: str) -> list[Any]:
+        return [
+            answers.add(partial(release.count, f"{a} AND {b}"))
+            for a in every[one] for b in every[other]
+        ]  # fmt: skip
+
+    pairs = sorted(combinations(clauses, 2), key=lambda two: size(*two))
 
     def table(ask: Callable[..., Any]) -> dict[str, list[Any]]:
         """Return the answer for all rows, and those by one column."""
@@ -132,15 +180,22 @@ def _answers(release: Release, progress: Callable[[str, float], None]) -> dict[s
 
     counts, n_cells, left_out = table(release.count), 0, []
     for place, (one, other) in enumerate(pairs):
-        n_cells += len(clauses[one]) * len(clauses[other])
+        n_cells += size(one, other)
         if n_cells > MAX_CELLS:
             left_out.append([one, other])
             continue
-        counts[f"{one}\n{other}"] = [
-            answers.add(partial(release.count, f"{a} AND {b}"))
-            for a in clauses[one] for b in clauses[other]
-        ]  # fmt: skip
-        progress("counting", 0.8 * place / len(pairs))
+        counts[f"{one}\n{other}"] = crossed(one, other)
+        progress("counting", 0.4 * place / len(pairs))
+    for name in any_of:
+        if size(name) <= max_sets:
+            max_sets -= size(name)
+            counts[name] = [answers.add(partial(release.count, clause)) for clause in every[name]]
+    several = [two for a, b in pairs for two in ((f"{a}*", b), (a, f"{b}*")) if size(*two)]
+    for place, two in enumerate(sorted(several, key=lambda two: size(*two))):
+        if size(*two) <= max_sets:
+            max_sets -= size(*two)
+            counts["\n".join(two)] = crossed(*two)
+            progress("counting", 0.4 + 0.4 * place / len(several))
     whats = [
         (what, name)
         for name, column in columns.items() if isinstance(column, Numeric)
@@ -155,5 +210,6 @@ def _answers(release: Release, progress: Callable[[str, float], None]) -> dict[s
         "figures": figures,
         "whats": whats,
         "leftOut": left_out,
+        "sets": sets if any_of.keys() & counts.keys() else {},
         "notes": list(answers.notes),
     }

@@ -11,7 +11,8 @@ function anyOf(groups) {
 /** Return the conditions of a question without those that select all values of a column. */
 function effective(content, filters) {
   const groupsOf = (name) => content.columns.find((one) => one.name === name).groups;
-  return filters.filter(([name, chosen]) => name && chosen.length && chosen.length < groupsOf(name).length);
+  return filters.filter(([name, chosen]) => name && chosen.length && chosen.length < groupsOf(name).length)
+    .map(([name, chosen]) => [name, chosen.toSorted((a, b) => a - b)]);
 }
 
 /** Return the WHERE clause of all conditions of a question. */
@@ -38,17 +39,24 @@ function cells(content, question) {
 /** Return the rows of an answer: [labels, clause, answer]; null if the file does not contain it. */
 function lookUp(content, question) {
   if (question.where || !content.counts) return null;
-  const names = content.columns.map((one) => one.name);
   const table = question.what ? content.figures[question.what] : content.counts;
   if (!table) return null;
   const rows = [];
   for (const { labels, chosen } of cells(content, question)) {
-    const asked = names.filter((name) => chosen.has(name));
-    const columns = asked.map((name) => content.columns.find((one) => one.name === name));
-    const known = table[asked.join("\n")];
-    if (!known || [...chosen.values()].some((places) => places.length > 1)) return null;
-    const place = columns.reduce((sum, one) => sum * one.groups.length + chosen.get(one.name)[0], 0);
-    const clause = columns.map((one) => one.groups[chosen.get(one.name)[0]][1]).join(" AND ");
+    const asked = content.columns.filter((one) => chosen.has(one.name)).map((one) => {
+      const places = chosen.get(one.name);
+      const sets = places.length > 1 ? (content.sets || {})[one.name] || [] : null;
+      return {
+        key: one.name + (sets ? "*" : ""),
+        place: sets ? sets.findIndex((set) => set.join() === places.join()) : places[0],
+        n: sets ? sets.length : one.groups.length,
+        clause: anyOf(places.map((place) => one.groups[place])),
+      };
+    });
+    const known = table[asked.map((one) => one.key).join("\n")];
+    if (!known || asked.some((one) => one.place < 0)) return null;
+    const clause = asked.map((one) => one.clause).join(" AND ");
+    const place = asked.reduce((sum, one) => sum * one.n + one.place, 0);
     rows.push([labels.length ? labels : [clause || "all rows"], clause, known[place]]);
   }
   return rows;
@@ -254,7 +262,7 @@ function start() {
   async function answered(question) {
     const known = lookUp(content, question);
     if (known) return { rows: known, notes: content.notes };
-    if (!content.server) return { problems: ["This file does not contain this answer: choose fewer columns, or one value of each condition, or ask the release as below."] };
+    if (!content.server) return { problems: ["This file does not contain this answer: choose fewer columns, or another set of values, or ask the release as below."] };
     if (["regression", "logistic"].includes(question.kind) && !question.of) return { problems: ["Enter a formula."] };
     const given = new URLSearchParams({ what: question.kind, of: question.of, where: clauseOf(content, question) });
     for (const name of question.by) given.append("by", name);
