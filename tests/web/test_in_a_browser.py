@@ -247,6 +247,19 @@ def test_axe_finds_nothing_serious(
     assert found == {}
 
 
+def test_the_grid_is_sorted_by_a_click(workbench: tuple[Visitor, Path]) -> None:
+    visitor, _ = workbench
+    visitor.go("/p/visits/schema")
+    lines = (
+        "JSON.stringify([...document.querySelector('#grid').tBodies].map(body =>"
+        " [...body.querySelectorAll('tr:not(.group) th')].map(one => one.innerText)))"
+    )
+    for direction in (False, True):
+        visitor.browser.value("document.querySelector('[data-sort=\"1\"]').click()")
+        for names in json.loads(visitor.browser.value(lines)):
+            assert names == sorted(names, key=str.lower, reverse=direction)
+
+
 def test_an_analyst_queries_by_clicking(workbench: tuple[Visitor, Path]) -> None:
     visitor, folder = workbench
     release = folder / "visits" / "releases" / "visits-1"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import html
 import io
 import json
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 import zipfile
 from itertools import product
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from hushtable.datasets import sample, sample_schema
@@ -331,6 +334,65 @@ def test_a_dry_run_refuses_the_private_table(project: WorkbenchClient) -> None:
     outside = project.post("/p/visits/dry-run", rows="100", table="/etc/passwd")
     assert "outside of the allowed folders" in problems(outside)[0]
     assert project.post("/p/visits/dry-run", rows="0").status_code == 400
+
+
+def test_a_table_of_a_database_is_drafted_and_published(workbench: WorkbenchClient) -> None:
+    folder = workbench.folder
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as book, book:
+        book.execute("CREATE TABLE visits (age INTEGER, sex TEXT)")
+        book.executemany(
+            "INSERT INTO visits VALUES (?, ?)", [(n % 90, "FM"[n % 2]) for n in range(500)]
+        )
+    workbench.post("/projects", name="base")
+    answer = workbench.post("/p/base/data", other=f"sqlite:///{folder}/people.db?table=visits")
+    assert not problems(answer)
+    assert all(f'<th scope="row">{name}</th>' in answer.text for name in ("age", "sex"))
+    assert workbench.finish(workbench.post("/p/base/draft")) == "done"
+    workbench.confirm_all("base")
+    workbench.post("/p/base/ledger", epsilon="2")
+    plan = {"method": "noisy-counts", "epsilon": "1", "mechanism": "pure", "rows": "500"}
+    workbench.post("/p/base/plan", **plan)
+    assert workbench.finish(workbench.publish("base", "base-1")) == "done"
+    release = Release.load(folder / "base" / "releases" / "base-1")
+    assert release.count("sex = 'F'").value == pytest.approx(250, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("sqlite:////etc/people.db?table=visits", "outside of the allowed folders"),
+        ("duckdb:///../../people.db?table=visits", "outside of the allowed folders"),
+        ("duckdb:///people.db?query=SELECT * FROM read_csv('/etc/passwd')", "name of a table"),
+        ("sqlite:///people.db?table=visits&mode=rwc", "name of a table"),
+        ("postgres://me:secret@host/base?table=visits", "~/.pgpass"),
+        ("https://example.org/people.csv?table=visits", "must start with"),
+        ("file:///etc/passwd?table=visits", "must start with"),
+    ],
+)
+def test_addresses_of_tables_are_checked(
+    workbench: WorkbenchClient, address: str, reason: str
+) -> None:
+    workbench.post("/projects", name="base")
+    answer = workbench.post("/p/base/data", other=address)
+    assert reason in " ".join(problems(answer))
+    assert workbench.app.state.bench.project("base").data is None
+
+
+def test_a_chosen_sheet_is_drafted(workbench: WorkbenchClient) -> None:
+    book = openpyxl.Workbook()
+    for title, head in (("notes", "remark"), ("people", "age")):
+        sheet = book.create_sheet(title)
+        for row in ([head], *([n] for n in range(50))):
+            sheet.append(row)
+    book.remove(book.worksheets[0])
+    path = workbench.folder / "two.xlsx"
+    book.save(path)
+    workbench.post("/projects", name="two")
+    workbench.post("/p/two/data", path=str(path))
+    shown = workbench.post("/p/two/data", path=str(path), sheet="people").text
+    assert '<th scope="row">age</th>' in shown
+    assert workbench.finish(workbench.post("/p/two/draft", sheet="people")) == "done"
+    assert list(workbench.app.state.bench.project("two").schema().columns) == ["age"]
 
 
 def test_the_schema_is_checked_after_each_edit(project: WorkbenchClient) -> None:

@@ -110,11 +110,6 @@ def marker(at: Point, radius: float, class_: str, tip: str = "") -> str:
     return element("circle", cx=at[0], cy=at[1], r=radius, class_=class_, tip=tip)
 
 
-def whisker(start: Point, value: Point, end: Point) -> str:
-    """Return an interval as a line with its value as a dot."""
-    return line([start, end], "line") + marker(value, 4, "dot")
-
-
 class Axis:
     """Linear or logarithmic scale from values to coordinates; values outside are clipped."""
 
@@ -238,11 +233,13 @@ def draw_lines(
     behind: Band | None = None,
     mark: tuple[float, float, str] | None = None,
     limit: float | None = None,
+    in_page: bool = False,
 ) -> str:
     """Return a chart of lines as an SVG file, with an optional area, marked point and limit.
 
     Later lines are drawn over earlier ones. `title` and `note` are written above the chart; `mark`
-    is a point and its name; `limit` is the x value of a dashed vertical line.
+    is a point and its name; `limit` is the x value of a dashed vertical line. `in_page` returns an
+    element for a page that has styles for the class `chart`.
 
     Examples
     --------
@@ -271,13 +268,17 @@ def draw_lines(
     for one in lines:
         points = placed(one.points)
         parts.append(line(points, one.class_))
-        parts += [marker(point, 3.5, "dot") for point in points if one.dotted]
+        for at, (place, height) in zip(points if one.dotted else (), one.points, strict=False):
+            parts.append(marker(at, 3.5, "dot", f"{place:g}: {height:,.3g}" if in_page else ""))
     if mark is not None:
         at = (x(mark[0]), y(mark[1]))
         parts += [marker(at, 6, "mark"), text(at[0] + 10, at[1] - 8, mark[2], "warn")]
     named = [(one.label, one.class_) for one in lines if one.label]
     named += [(behind.label, "band")] if behind else []
-    return document(_WIDTH, _HEIGHT, [*parts, *_legend(named)])
+    parts += _legend(named)
+    if in_page:
+        return figure(f"0 0 {_WIDTH} {_HEIGHT}", f"{note}, {x_label}", parts, "chart")
+    return document(_WIDTH, _HEIGHT, parts)
 
 
 def _legend(named: Sequence[tuple[str, str]]) -> list[str]:

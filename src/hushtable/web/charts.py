@@ -7,43 +7,7 @@ from collections.abc import Sequence
 from hushtable.files import svg
 
 _BOX = "-20 -8 660 308"
-
-
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 620, 26, 250
-
-
-def curve(
-    lines: Sequence[tuple[str, Sequence[svg.Point]]],
-    *,
-    mark: svg.Point | None,
-    x_label: str,
-    y_label: str,
-) -> str:
-    """Return a chart of errors by epsilon, with logarithmic axes; the page's styles apply.
-
-    `lines` contains names and points; the first line is the planned method. `mark` is a point to
-    highlight.
-    """
-    points = [point for _, line in lines for point in line] + ([mark] if mark else [])
-    x = svg.Axis(min(p[0] for p in points), max(p[0] for p in points), _LEFT, _RIGHT, log=True)
-    y = svg.Axis.log_around((max(p[1], 0.5) for p in points), _BOTTOM, _TOP)
-
-    def placed(point: svg.Point) -> svg.Point:
-        return x(point[0]), y(max(point[1], 0.5))
-
-    parts = [
-        *svg.grid(x, y),
-        svg.text((_LEFT + _RIGHT) / 2, 292, x_label, "soft", anchor="middle"),
-        svg.text(_LEFT, 14, y_label, "soft"),
-    ]
-    for n, (name, line) in enumerate(lines):
-        parts.append(svg.line(map(placed, line), f"line line-{n}", name))
-        for point in line:
-            tip = f"{name}: epsilon {point[0]:g}, {point[1]:,.3g}"
-            parts.append(svg.marker(placed(point), 3.5, f"dot dot-{n}", tip))
-    if mark is not None:
-        parts.append(svg.marker(placed(mark), 7, "mark"))
-    return svg.figure(_BOX, f"{y_label}, {x_label}", parts, "chart")
 
 
 def steps(

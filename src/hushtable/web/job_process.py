@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hushtable.engine.sources.header import is_address
 from hushtable.errors import HushtableError, HushtableWarning, OwnNote, ParameterError
 from hushtable.files.progress import Progress, phase_of
 from hushtable.files.writing import held_on_to, is_spilled
@@ -91,7 +92,9 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _table(what: dict[str, Any]) -> str:
-    """Return the path of the private table that the job was started for."""
+    """Return the path or address of the private table that the job was started for."""
+    if is_address(what["data"]):
+        return str(what["data"])
     path = Path(what["data"])
     return str(held_on_to(path) if is_spilled(path) else path)
 

@@ -26,8 +26,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from hushtable.engine.sources.header import ENDINGS
+from hushtable.engine.sources.header import ENDINGS, is_address
+from hushtable.engine.sources.urls import DATABASES, name_at
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.files.writing import replace_own, spill_folder
 from hushtable.privacy.guarantee import Guarantee
@@ -55,6 +57,20 @@ def require_name(name: str, what: str) -> str:
 def fingerprint(schema: Schema) -> str:
     """Return a digest of the complete schema, including parts that do not identify the table."""
     return sha256(json.dumps(schema.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
+
+
+def file_of(data: str) -> Path | None:
+    """Return the file of a table, which may be in a database; None for a database server.
+
+    Examples
+    --------
+    >>> file_of("sqlite:////data/people.db?table=visits").name
+    'people.db'
+    """
+    if not is_address(data):
+        return Path(data)
+    parts = urlsplit(data)
+    return None if "postgres" in parts.scheme else Path(unquote(parts.path.removeprefix("/")))
 
 
 @dataclass(frozen=True)
@@ -114,10 +130,12 @@ class Project:
     def data(self) -> str | None:
         """Path of the private table, if one was chosen, exists and may be read; otherwise None."""
         path = self.settings.get("data")
-        if not isinstance(path, str) or not Path(path).is_file():
+        if not isinstance(path, str):
             return None
-        inside = self.readable is None or _is_inside(Path(path).resolve(), self.readable)
-        return path if inside else None
+        if (file := file_of(path)) is None:
+            return path
+        inside = self.readable is None or _is_inside(file.resolve(), self.readable)
+        return path if inside and file.is_file() else None
 
     def require_data(self) -> str:
         """Return the path of the private table; raise an error if it is not available."""
@@ -269,8 +287,33 @@ class Workbench:
                 found += [here / name for name in sorted(files) if name.endswith(_TABLES)]
         return list(dict.fromkeys(found))[:_MAX_LISTED]
 
-    def require_inside(self, given: str) -> Path:
-        """Return the resolved path of a table; raise an error if it is not in an allowed folder."""
+    def require_table(self, given: str) -> str:
+        """Return the path or address of a table, if it is in an allowed folder or on a server."""
+        if is_address(given):
+            return self._require_database(given)
+        path = self._require_inside(given)
+        if not path.is_file() or not path.name.endswith(_TABLES):
+            raise ParameterError(
+                f"{given!r} is not a supported table; choose a file that ends in "
+                f"{', '.join(_TABLES)}, or a database such as sqlite:///people.db?table=visits."
+            )
+        return str(path)
+
+    def _require_database(self, given: str) -> str:
+        parts, problems = urlsplit(given), []
+        if parts.scheme not in DATABASES:
+            problems.append(f"the address must start with {', '.join(DATABASES)} and ://.")
+        if not name_at(given) or {name for name, _ in parse_qsl(parts.query)} != {"table"}:
+            problems.append("the address must end in ?table= and the name of a table or view.")
+        if parts.password is not None:
+            problems.append("the address contains a password; store it in ~/.pgpass instead.")
+        ParameterError.raise_if_any(problems)
+        if (file := file_of(given)) is None:
+            return given
+        path = quote(str(self._require_inside(str(file))))
+        return f"{parts.scheme}:///{path}?{parts.query}"
+
+    def _require_inside(self, given: str) -> Path:
         try:
             path = Path(given).expanduser()
             path = (path if path.is_absolute() else self.folder / path).resolve()
@@ -281,11 +324,6 @@ class Workbench:
             raise ParameterError(
                 f"{given!r} is outside of the allowed folders: {listed}. To allow another, start "
                 "the workbench with --data FOLDER."
-            )
-        if not path.is_file() or not path.name.endswith(_TABLES):
-            raise ParameterError(
-                f"{given!r} is not a supported table; choose a file that ends in "
-                f"{', '.join(_TABLES)}."
             )
         return path
 

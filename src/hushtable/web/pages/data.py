@@ -14,20 +14,13 @@ from starlette.routing import Route
 from hushtable.drafting.draft import detected_format
 from hushtable.engine.open_table import open as open_table
 from hushtable.engine.output_guard import silenced
+from hushtable.engine.sources.header import is_address
 from hushtable.engine.sources.whole_files import sheets_of
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.schema.file_format import FileFormat
 from hushtable.web import words
-from hushtable.web.pages.frame import (
-    begin,
-    bench_of,
-    command,
-    go,
-    project_of,
-    screen,
-    texts,
-    writes,
-)
+from hushtable.web.pages.frame import begin, bench_of, go, project_of, screen, texts, writes
+from hushtable.web.pages.frame import command as spelled
 
 
 def show(request: Request) -> Response:
@@ -36,40 +29,28 @@ def show(request: Request) -> Response:
     header, problems, sheets, reading = None, [], [], FileFormat()
     if project.data is not None:
         try:
-            sheets = sheets_of(Path(project.data))
+            sheets = [] if is_address(project.data) else sheets_of(Path(project.data))
             sheet = project.settings.get("sheet")
             reading = FileFormat(sheet=sheet if sheet in sheets else next(iter(sheets), None))
             reading = detected_format(project.data, reading)
             header = silenced(open_table)(project.data, reading=reading).header
         except HushtableError as error:
             problems = list(error.problems)
+    said = spelled(
+        project, "schema", "draft", project.data or "TABLE", "-o", "schema.yaml",
+        *(("--sheet", reading.sheet) if reading.sheet else ()),
+    )  # fmt: skip
     return screen(
-        request,
-        project,
-        "data",
-        header=header,
-        sheets=sheets,
-        reading=reading,
-        problems=problems,
-        tables=bench.tables(),
-        bench=bench,
-        command=command(
-            project,
-            "schema",
-            "draft",
-            project.data or "TABLE",
-            "-o",
-            "schema.yaml",
-            *(("--sheet", reading.sheet) if reading.sheet else ()),
-        ),
-    )
+        request, project, "data", header=header, sheets=sheets, reading=reading, problems=problems,
+        tables=bench.tables(), bench=bench, command=said,
+    )  # fmt: skip
 
 
 def choose(request: Request, form: FormData) -> Response:
     """Save the path of the table; nothing is copied."""
     project, given = project_of(request), texts(form)
     path = given.get("other", "").strip() or given.get("path", "")
-    chosen = str(bench_of(request).require_inside(path))
+    chosen = bench_of(request).require_table(path)
     project.choose(data=chosen, sheet=given.get("sheet"))
     return go(project, "data")
 
@@ -88,8 +69,8 @@ def upload(request: Request, form: FormData) -> Response:
 
 def draft(request: Request, form: FormData) -> Response:
     """Start a job that drafts a schema."""
-    project = project_of(request)
-    return begin(request, project, "draft", data=project.require_data())
+    project, sheet = project_of(request), texts(form).get("sheet")
+    return begin(request, project, "draft", data=project.require_data(), sheet=sheet)
 
 
 ROUTES = [

@@ -16,11 +16,11 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError
 from hushtable.evaluation.simulation import Simulation, beside, compare_methods, explained
+from hushtable.files.svg import DrawnLine, draw_lines
 from hushtable.methods.base import Method, Plan
 from hushtable.publishing.epsilon import ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Categorical, Schema
 from hushtable.web import words
-from hushtable.web.charts import curve
 from hushtable.web.forms import as_typed, fields_of, make_method, methods, options, read_parameters
 from hushtable.web.pages.frame import command, go, project_of, schema_first, screen, texts, writes
 from hushtable.web.render import page
@@ -291,8 +291,11 @@ def _curve(method: Method, made: Plan[Any], rows: int | None) -> str:
     except HushtableError:
         return ""
     epsilon = getattr(method, "epsilon", None)
-    mark = None if epsilon is None else (float(epsilon), error.half_width)
-    return curve([(method.name, line)], mark=mark, x_label=words.CURVE_X, y_label=words.CURVE_Y)
+    mark = None if epsilon is None else (float(epsilon), max(error.half_width, 0.5), "")
+    points = [(place, max(height, 0.5)) for place, height in line]
+    return draw_lines(
+        "", words.CURVE_Y, words.CURVE_X, [DrawnLine(points, dotted=True)], mark=mark, in_page=True
+    )
 
 
 def _quote(project: Project, made: Plan[Any]) -> dict[str, Any] | None:

@@ -15,15 +15,7 @@ from hushtable.methods.base import SUPPOSED_ROWS
 from hushtable.publishing.surrogate import MAX_ROWS, USUAL_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
-from hushtable.web.pages.frame import (
-    begin,
-    bench_of,
-    command,
-    project_of,
-    screen,
-    texts,
-    writes,
-)
+from hushtable.web.pages.frame import begin, bench_of, command, project_of, screen, texts, writes
 from hushtable.web.render import report_page, spell
 from hushtable.web.workbench import Project, fingerprint, require_name
 
@@ -138,16 +130,9 @@ def show_dry_run(request: Request) -> Response:
             "--dry-run",
         )  # fmt: skip
     return screen(
-        request,
-        project,
-        "dry-run",
-        method=method,
-        rows=rows,
-        most=MAX_ROWS,
-        dry_runs=_dry_runs(project),
-        tables=bench_of(request).tables(),
-        command=said,
-    )
+        request, project, "dry-run", method=method, rows=rows, most=MAX_ROWS, command=said,
+        dry_runs=_dry_runs(project), tables=bench_of(request).tables(),
+    )  # fmt: skip
 
 
 def start_dry_run(request: Request, form: FormData) -> Response:
@@ -161,10 +146,9 @@ def start_dry_run(request: Request, form: FormData) -> Response:
     if not rows.isdecimal() or not 1 <= int(rows) <= MAX_ROWS:
         raise ParameterError(words.ROWS_BETWEEN.format(rows=rows, most=MAX_ROWS))
     if table:
-        path = bench_of(request).require_inside(table)
-        if str(path) == project.data:
+        table = bench_of(request).require_table(table)
+        if table == project.data:
             raise ParameterError(words.NOT_THE_PRIVATE_TABLE)
-        table = str(path)
     known = [int(name) for name in _dry_runs(project, finished=False) if name.isdecimal()]
     return begin(
         request, project, "dry-run", method=settings["method"], parameters=settings["parameters"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -29,7 +28,7 @@ from hushtable.schema.column import LEFT_OUT
 from hushtable.web import words
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
-from hushtable.web.workbench import Project
+from hushtable.web.workbench import Project, file_of
 
 _CHECKING = threading.Lock()  # allows only one check of a table at a time
 CHECKED_AT_ONCE = 64_000_000  # size in bytes up to which a table is checked after every change
@@ -164,7 +163,9 @@ def check(request: Request) -> Response:
     schema = project.schema_or_none()
     if schema is not None and project.data is not None:
         public, data = schema, project.data
-        skipped = Path(data).stat().st_size > CHECKED_AT_ONCE and "now" not in request.query_params
+        file = file_of(data)
+        large = file is None or file.stat().st_size > CHECKED_AT_ONCE
+        skipped = large and "now" not in request.query_params
         if not skipped:
             try:
                 with _CHECKING:

@@ -28,6 +28,22 @@ document.addEventListener("input", (event) => {
   }
 });
 
+// Sort the lines of a grid, inside their groups, by the column of a pressed button.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-sort]");
+  if (!button) return;
+  const [head, place] = [button.closest("th"), Number(button.dataset.sort)];
+  const down = head.getAttribute("aria-sort") === "ascending";
+  for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const text = (line) => line.children[place].innerText;
+  for (const body of head.closest("table").tBodies) {
+    const lines = [...body.rows].filter((line) => !line.matches(".group"));
+    lines.sort((a, b) => text(a).localeCompare(text(b), "en", { numeric: true }) * (down ? -1 : 1));
+    body.append(...lines);
+  }
+});
+
 // Keep a slider and its field in sync.
 document.addEventListener("input", (event) => {
   const given = event.target;
