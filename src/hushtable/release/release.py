@@ -481,8 +481,9 @@ class Release:
         family : {"each", "all"}, default="each"
             Coverage of 95% for each interval alone, or jointly for all intervals of the table.
         margins : bool, default=False
-            If True, add row counts over all values of a column (``all``). Margins are then exactly
-            the sums of their cells.
+            If True, add row counts over all values of a column (``all``). Each is an answer of its
+            own, often from a more precise table, so it may differ from the sum of its cells;
+            `tables` estimates counts that add up.
         scope : {"people", "population"}, default="people"
             What the intervals refer to, see `count`.
 

@@ -111,10 +111,7 @@ class ReleaseQuestions:
                 count_of(sums, place, n_rows, scope=scope, stretch=stretch)
                 for place in range(len(groups))
             ]
-        if margins:
-            estimates = self._consistent(groups, estimates)
-        elif sums is not None:
-            estimates = _not_negative(estimates, sums)
+            estimates = _not_negative(estimates, sums, [None not in group for group in groups])
         keys = tuple(self._key(by, group, as_text=margins) for group in groups)
         return EstimateTable(tuple(by), keys, tuple(estimates))
 
@@ -148,27 +145,6 @@ class ReleaseQuestions:
     def _everything(self) -> str:
         name = quoted(next(iter(self.columns)))
         return f"{name} IS NULL OR {name} IS NOT NULL"
-
-    def _consistent(
-        self, groups: Sequence[tuple[int | None, ...]], estimates: Sequence[Estimate]
-    ) -> list[Estimate]:
-        """Adjust cells and margins so that each margin is the sum of its cells."""
-        inner = [place for place, group in enumerate(groups) if None not in group]
-        overall = next(p for p, group in enumerate(groups) if set(group) == {None})
-        raw = np.array([estimates[place].value for place in inner])
-        widths = np.array([max(estimates[place].reach, 1e-9) ** 2 for place in inner])
-        # The total has the smallest relative error, so it stays; cells absorb the difference in
-        # proportion to their variances.
-        cells = project_to_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
-        made = list(estimates)
-        for place, group in enumerate(groups):
-            mine = [
-                cell
-                for cell, of in zip(cells, inner, strict=True)
-                if all(g is None or g == h for g, h in zip(group, groups[of], strict=True))
-            ]
-            made[place] = _with_value(made[place], float(np.sum(mine)))
-        return made
 
     # --- numbers ----------------------------------------------------------------------------------
 
@@ -559,11 +535,15 @@ def _with_value(estimate: Estimate, value: float) -> Estimate:
     )
 
 
-def _not_negative(estimates: Sequence[Estimate], sums: SumEstimates) -> list[Estimate]:
-    """Make cells non-negative without changing their sum."""
-    raw = sums.values[:-1]
-    widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)
-    cells = project_to_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
-    return [
-        _with_value(estimate, float(cell)) for estimate, cell in zip(estimates, cells, strict=True)
-    ]
+def _not_negative(
+    estimates: Sequence[Estimate], sums: SumEstimates, is_cell: Sequence[bool]
+) -> list[Estimate]:
+    """Make cells non-negative without changing their sum; leave margins as they are."""
+    cells = np.flatnonzero(is_cell)
+    raw = sums.values[cells]
+    widths = np.maximum((sums.privacy.diagonal() + sums.model.diagonal())[cells], 1e-9)
+    values = project_to_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
+    made = list(estimates)
+    for cell, value in zip(cells.tolist(), values.tolist(), strict=True):
+        made[cell] = _with_value(made[cell], value)
+    return made
