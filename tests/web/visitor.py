@@ -53,7 +53,7 @@ class Visitor:
             place = json.dumps(f'{form} [name="{name}"]')
             self.browser.value(f"document.querySelector({place}).value = {json.dumps(value)}")
         self.browser.events.clear()
-        self.browser.value(f"document.querySelector({json.dumps(form + ' button')}).click()")
+        self.browser.value(f"document.querySelector({json.dumps(form + ' button:not([type=button])')}).click()")
         self.browser.wait_for_load()
 
     def tick_all(self, form: str) -> None:
@@ -112,7 +112,7 @@ class KeyboardVisitor(Visitor):
         for name, value in fields.items():
             self.reach(f'{form} [name="{name}"]')
             self.browser.type(value)
-        self.reach(f"{form} button")
+        self.reach(f"{form} button:not([type=button])")
         self.browser.events.clear()
         self.browser.press("Enter")
         self.browser.wait_for_load()
