@@ -53,7 +53,9 @@ class Visitor:
             place = json.dumps(f'{form} [name="{name}"]')
             self.browser.value(f"document.querySelector({place}).value = {json.dumps(value)}")
         self.browser.events.clear()
-        self.browser.value(f"document.querySelector({json.dumps(form + ' button:not([type=button])')}).click()")
+        self.browser.value(
+            f"document.querySelector({json.dumps(form + ' button:not([type=button])')}).click()"
+        )
         self.browser.wait_for_load()
 
     def tick_all(self, form: str) -> None:
