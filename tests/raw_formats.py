@@ -540,7 +540,8 @@ def _is_in_both(kind: pa.DataType) -> bool:
 def _is_in_pandas(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return kind.value_type in (pa.string(), pa.large_string(), pa.int64())
-    return kind != pa.string_view() and getattr(kind, "scale", 0) >= 0
+    # Times are Python objects, in microseconds.
+    return kind not in (pa.string_view(), pa.time64("ns")) and getattr(kind, "scale", 0) >= 0
 
 
 def _is_statistical(kind: pa.DataType) -> bool:
