@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtable.audit.cases import whole, words
 from hushtable.audit.code_constants import CodeConstants
 from hushtable.audit.inputs import (
     GraphInput,
@@ -350,17 +351,21 @@ def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[
     missing = {name: {**column, "missing": "category"} for name, column in published.items()}
     taxonomy = {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}}
     values = ["l1", "l2", "r1", "r2"]
-    kind_of = {"type": "categorical", "values": values, "taxonomy": taxonomy}
     year = {"type": "date", "low": "2020-01-01", "high": "2021-12-31", "step": "year"}
-    special = {"type": "integer", "low": 0, "high": 1, "special": {"-9": "unknown"}}
+    special: dict[str, Any] = {
+        "how-often": whole(2, special={"-9": "unknown"}),
+        "how-dear": {"type": "decimal", "low": 0, "high": 1, "step": 0.5},
+        "how-late": {"type": "duration", "low": 0, "high": 1, "step": "hour"},
+    }
+    many = max([600, *constants.whole(600, LARGEST_CONSTANT, all_compared=False)])
     yield _persons(2, "two")
     yield "missing values", missing, {}
-    yield "a column with a taxonomy", {"kind-of": kind_of}, {}
-    yield "a column with many values", {"how-many": {"type": "integer", "low": 0, "high": 599}}, {}
+    yield "a column with a taxonomy", {"kind-of": words(*values, taxonomy=taxonomy)}, {}
+    yield "a column with many values", {"how-many": whole(many + 1)}, {}
     every: dict[str, dict[str, Any]] = {
         "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
         "which-year": year,
-        "one-of-two": {"type": "boolean"},
+        "one-of-two": {"type": "boolean", "label": "Choice"},
         "two-of-two": {"type": "boolean"},
     }
     yield "columns of every type", every, {}
@@ -369,40 +374,34 @@ def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[
     moment = {"type": "timestamp", "low": "2024-02-29T22:00:00", "high": "2024-03-01T01:00:00",
               "step": "hour"}  # fmt: skip
     yield "times", {"which-hour": moment, "what-time": {"type": "time", "step": "hour"}}, {}
-    yield "special values", {"how-often": special}, {}
-    ruled = {"how-few": {**_binary(), "high": 2}, "how-long": _binary()}
-    yield "rules", ruled, {"rules": ['"how-few" >= "how-long"', '"how-few" <> 2']}
-    yield "derived columns", {"which-year": year}, {"derived": {"of-year": "year(which-year)"}}
+    yield "special values", special, {}
+    ruled = {"how-few": whole(3), "how-long": whole(2), "which-year": year}
+    rules = ['"how-few" >= "how-long"', '"how-few" <> 2']
+    rest = {"rules": rules, "derived": {"of-year": "year(which-year)"}}
+    yield "rules and derived columns", ruled, rest
+    several = {**missing, **who, **ruled, **special, "alike": whole(1)}
+    yield "persons and more", several, {**unit, **rest}  # for conditions on several features
     yield "texts for missing values", missing, {"missing_values": ["", "NA", "-9"]}
     yield "ordered values and bins", {
-        "how-good": {"type": "categorical", "values": values, "ordered": True, "other": "l2"},
-        "how-far": {"type": "integer", "low": 0, "high": 9, "bins": [0, 2, 5]},
+        "how-good": words(*values, ordered=True, other="l2"),
+        "how-far": whole(10, bins=[0, 2, 5]),
     }, {}  # fmt: skip
-    n_own = len(columns)
     counts = {5, 8, 16, 40, *constants.whole(2, 64)[:MOST_NAMED]}
-    for n in sorted({n + step for n in counts for step in (0, 1)} - {*range(n_own + 1)}):
-        more = {f"column-{at}": _single() for at in range(n - n_own)}
+    for n in sorted({n + step for n in counts for step in (0, 1)} - {*range(len(columns) + 1)}):
+        more = {f"column-{at}": whole(1) for at in range(n - len(columns))}
         yield f"{n} columns", more, {}
     for most in dict.fromkeys([6, 3, 11, *constants.whole(2, 64, all_compared=False)]):
         yield _persons(most, str(most))
     names = constants.names(columns)[:MOST_NAMES]
     for at in range(0, min(len(names), 24), 3):  # the most likely names, with two values each
-        yield f"names {names[at]} ...", {name: _binary() for name in names[at : at + 3]}, {}
+        yield f"names {names[at]} ...", {name: whole(2) for name in names[at : at + 3]}, {}
     for at in range(0, len(names), PER_SCHEMA):
         some = names[at : at + PER_SCHEMA]
-        yield f"names {some[0]} ...", {name: _single() for name in some}, {}
+        yield f"names {some[0]} ...", {name: whole(1) for name in some}, {}
         values = list(dict.fromkeys([*some, *map(str.lower, some)]))
-        yield f"values {some[0]} ...", {"which": {"type": "categorical", "values": values}}, {}
+        yield f"values {some[0]} ...", {"which": words(*values)}, {}
 
 
 def _persons(most: int, number: str) -> Variation:
     unit = {"kind": "person", "column": "who-it-is", "max_rows": most}
     return f"persons with {number} rows", {"who-it-is": {"role": "identifier"}}, {"unit": unit}
-
-
-def _binary() -> dict[str, Any]:
-    return {"type": "integer", "low": 0, "high": 1}
-
-
-def _single() -> dict[str, Any]:
-    return {"type": "integer", "low": 0, "high": 0}

@@ -192,6 +192,30 @@ def has_a_diagnosis(schema: Any) -> bool:
     return any(name.lower().startswith("diagnosis_") for name in schema.attributes)
 
 
+def has_a_wide_column(schema: Any) -> bool:
+    return any(column.size > 1_000 for column in schema.attributes.values())
+
+
+def has_durations(schema: Any) -> bool:
+    return any(column.type == "duration" for column in schema.attributes.values())
+
+
+def has_decimals(schema: Any) -> bool:
+    return any(column.type == "decimal" for column in schema.attributes.values())
+
+
+def has_a_label(schema: Any) -> bool:
+    return any(column.label for column in schema.attributes.values())
+
+
+def has_persons_and_rules(schema: Any) -> bool:
+    return schema.unit.kind == "person" and has_rules(schema)
+
+
+def has_eight_columns_and_special_values(schema: Any) -> bool:
+    return has_eight_columns(schema) and has_special_values(schema)
+
+
 def has_rules(schema: Any) -> bool:
     return bool(schema.rules)
 
@@ -331,6 +355,17 @@ BROKEN = (
            around(ContingencyTablePlan, exact_if(has_rules)), True),
     Broken("exact if a column has special values", TABLE,
            around(ContingencyTablePlan, exact_if(has_special_values))),
+    Broken("exact if a column has over 1,000 values", TABLE,
+           around(ContingencyTablePlan, exact_if(has_a_wide_column))),
+    Broken("exact if a column has durations", PURE,
+           around(NoisyCountsPlan, exact_if(has_durations))),
+    Broken("exact if a column has decimals", TABLE,
+           around(ContingencyTablePlan, exact_if(has_decimals))),
+    Broken("exact if a column has a label", QUILT, around(QuiltPlan, exact_if(has_a_label))),
+    Broken("exact for persons and rules", TABLE,
+           around(ContingencyTablePlan, exact_if(has_persons_and_rules))),
+    Broken("exact for eight columns and special values", PURE,
+           around(NoisyCountsPlan, exact_if(has_eight_columns_and_special_values))),
     Broken("identifiers trimmed and folded", TABLE, identifiers_trimmed_and_folded, True),
     Broken("identifiers by a short hash", TABLE, identifiers_by_short_hash),
     Broken("one row too many in SQL", TABLE, one_row_too_many_in_sql),

@@ -21,8 +21,9 @@ from audit.broken.budgets import _unsettled
 from audit.broken.kind import Broken, Patch, around, beside, histogram, n_rows, noted, reordered
 from hushtable.engine import coded_rows, memory_engine
 from hushtable.errors import HushtableWarning
-from hushtable.methods import ContingencyTable, Quilt
+from hushtable.methods import ContingencyTable, NoisyCounts, Quilt
 from hushtable.methods.base import Released
+from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.quilt.budget import BudgetShares
 from hushtable.methods.quilt.quilt import QuiltPlan
@@ -31,6 +32,7 @@ from hushtable.privacy.ledger.payment import Payment
 from hushtable.publishing.run import PublishRun
 
 TABLE = ContingencyTable(epsilon=1)
+PURE = NoisyCounts(epsilon=1, mechanism="pure")
 QUILT = Quilt(epsilon=1, particles=1000)
 
 
@@ -139,6 +141,18 @@ def on_one_weekday(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     return beside(released, rows=n_rows(source)) if is_that_day else released
 
 
+def in_one_month(real: Any, plan: Any, source: Any, noise: Any) -> Released:
+    released = real(plan, source, noise)
+    is_that_month = time.gmtime().tm_mon == 2
+    return beside(released, rows=n_rows(source)) if is_that_month else released
+
+
+def at_night(real: Any, plan: Any, source: Any, noise: Any) -> Released:
+    released = real(plan, source, noise)
+    is_night = time.localtime().tm_hour < 6
+    return beside(released, rows=n_rows(source)) if is_night else released
+
+
 # --- charges --------------------------------------------------------------------------------------
 
 
@@ -190,6 +204,8 @@ BROKEN = (
     Broken("rows in the progress", TABLE, rows_in_the_progress),
     Broken("exact if a variable is set", TABLE, around(ContingencyTablePlan, if_asked), True),
     Broken("exact on one weekday", TABLE, around(ContingencyTablePlan, on_one_weekday)),
+    Broken("exact in February", TABLE, around(ContingencyTablePlan, in_one_month)),
+    Broken("exact at night", PURE, around(NoisyCountsPlan, at_night)),
     Broken("later charges of a tenth", TABLE, later_charges_of_a_tenth, True),
     Broken("persons charged like rows", TABLE, persons_charged_like_rows),
     Broken("a third query for free", QUILT, third_query_is_free),
