@@ -58,19 +58,32 @@ class _Support:
         self.factors: dict[str, Floats] = {}  # shape (functions, classes)
         for steps in (None, _STEPS):
             for name in self.columns:
-                self._classify(name, np.stack([one.factors[name] for one in functions]), steps)
+                self._classify(name, [one.factors[name] for one in functions], steps)
             if math.prod(self.shape) <= MAX_CELLS:
                 break
 
-    def _classify(self, name: str, factors: Floats, steps: int | None) -> None:
-        rounded = factors if steps is None else np.round(factors * steps) / steps
-        if len(rounded) == 1:  # much faster than rows
-            rounded = rounded[0]
-        _, first, of_code = np.unique(rounded, axis=-1, return_index=True, return_inverse=True)
+    def _classify(self, name: str, factors: Sequence[Floats], steps: int | None) -> None:
+        if len(factors[0]) > MAX_CELLS:
+            steps = _STEPS
+        distinct: list[Floats] = []
+        for factor in factors:  # most functions share their factors, which may be very long
+            if not any(factor is one or np.array_equal(factor, one) for one in distinct):
+                distinct.append(factor)
+        of_code = np.zeros(len(factors[0]), np.int64)
+        for factor in distinct:
+            rounded = factor if steps is None else np.rint((factor - factor.min()) * steps)
+            labels = (
+                np.unique(rounded, return_inverse=True)[1].ravel() if steps is None
+                else rounded.astype(np.int64)
+            )  # fmt: skip
+            of_code = _dense(of_code * (int(labels.max()) + 1) + labels)
+        first = np.empty(int(of_code.max()) + 1, np.int64)
+        first[of_code[::-1]] = np.arange(len(of_code))[::-1]  # the last assignment remains
+        values = np.stack([factor[first] for factor in factors])
         # Keep all classes of a number: its errors sum to 0 over all of them.
-        there = (factors[:, first] != 0).any(axis=0) | (len(first) > 2)
-        self.classes[name] = np.where(there, np.cumsum(there) - 1, -1)[of_code.ravel()]
-        self.factors[name] = factors[:, first[there]]
+        there = (values != 0).any(axis=0) | (len(first) > 2)
+        self.classes[name] = np.where(there, np.cumsum(there) - 1, -1)[of_code]
+        self.factors[name] = values[:, there]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -154,6 +167,19 @@ class _Support:
                 values = values - means
         flat = values.reshape(self.n_functions, -1)
         return np.asarray(float(distance.sum()) * (flat * distance.ravel()) @ flat.T)
+
+
+def _dense(labels: Integers) -> Integers:
+    """Return labels numbered from 0 without gaps, in their order.
+
+    Examples
+    --------
+    >>> _dense(np.array([7, 0, 7, 3])).tolist()
+    [2, 0, 2, 1]
+    """
+    seen = np.zeros(int(labels.max()) + 1, np.bool_)
+    seen[labels] = True
+    return np.asarray((np.cumsum(seen) - 1)[labels])
 
 
 def untested_limits(
