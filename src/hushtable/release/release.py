@@ -376,7 +376,7 @@ class Release:
             return self._answer(lambda asked: asked.count(where, scope))
         with self._fitting():  # without the imports of other questions
             answer = self._impossible(where) or self._estimator.count(where)
-        return self._about(replace(answer, what=self._estimator.counted))
+        return self._about(replace(answer, what=self._estimator.unit_text))
 
     def _about(self, answer: _Answer) -> _Answer:
         """Add labels of groups, and a note on the bound on rows per person, if there is one."""

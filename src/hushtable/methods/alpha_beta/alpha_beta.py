@@ -609,7 +609,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
                 f"{n_tuples / schema.domain.size:.2g} on average, above d: the guarantee would not "
                 "cover this observer. Raise d, or publish more or finer columns."
             )
-        lines["counts are of"] = self._counted
+        lines["counts are of"] = self.unit_text
         memory = (noise.expected + (n_tuples or 0)) * 8 * (2 * len(schema.attributes) + 8) / 1e6
         return Forecast(
             lines=lines,
@@ -635,7 +635,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
             keep=float(noise.beta) + self._gain,
             insert=float(noise.beta),
             assumes="The question selects the same share of domain and rows; counts are of "
-            f"{self._counted}, and all rows are distinct.",
+            f"{self.unit_text}, and all rows are distinct.",
         )
 
     @property
@@ -644,8 +644,8 @@ class AlphaBetaPlan(Plan[SealedTable]):
         return float(self.noise.alpha) / self.noise.copies
 
     @property
-    def _counted(self) -> str:
-        """Unit of counts."""
+    def unit_text(self) -> str:
+        """Unit of counts, with the limit of equal rows: others are not in the count."""
         copies = self.noise.copies
         return "distinct tuples" if copies == 1 else f"rows, equal ones up to {copies}"
 

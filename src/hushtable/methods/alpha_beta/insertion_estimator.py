@@ -103,12 +103,18 @@ class InsertionEstimator(Estimator):
         """Extract what answers need from the statement and the tables."""
         self.method = AlphaBeta(**self.parameters)
         # From the plan, not its guarantees: releases with an empty guarantee can still be read.
-        self.noise = self.method.plan(self.schema).noise
+        self._plan = self.method.plan(self.schema)
+        self.noise = self._plan.noise
         self.counted = "distinct tuples" if self.noise.copies == 1 else "rows"
         # Increase of the publication probability per row.
         self.gain = self.noise.alpha / self.noise.copies
         self.view = int(self.settings[VIEW])
         self.notes = tuple(self.settings["notes"])
+
+    @property
+    def unit_text(self) -> str:
+        """Unit of counts for display."""
+        return self._plan.unit_text
 
     @cached_property
     def _tuple_numbers(self) -> Integers:

@@ -131,7 +131,7 @@ class Estimate:
         """
         if not math.isfinite(self.reach) or self.support == "untested":
             return None
-        cut_off = self.what in COUNTED and self.low == 0
+        cut_off = self.what.startswith(COUNTED) and self.low == 0
         skew = abs((self.high - self.value) - (self.value - self.low))
         if skew > _SKEWED * (self.high - self.low) and not cut_off:
             return None
@@ -183,7 +183,7 @@ class Estimate:
 
     def __str__(self) -> str:
         value, low, high = self.figures()
-        text = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
+        text = f"{value} {self.what}" if self.what.startswith(COUNTED) else f"{self.what}: {value}"
         said = "" if self.support == "measured" else f"; {SUPPORTED[str(self.support)]}"
         return f"{text} (95% interval {low} to {high}{said})"
 
@@ -235,7 +235,7 @@ def written(number: float, width: float, what: str = ROWS) -> str:
         return "-"
     if math.isinf(number):
         return "unbounded" if number > 0 else "-unbounded"
-    if what in COUNTED:
+    if what.startswith(COUNTED):
         return f"{number:,.0f}"
     if width > 0 and math.isfinite(width):
         digits = min(max(0, 1 - math.floor(math.log10(width))), 12)
@@ -250,7 +250,7 @@ NOTHING = 1e-9
 """Counts up to this one are rounding errors of 0."""
 
 COUNTED = (ROWS, "distinct tuples", "people", "nodes")
-"""Units of counts."""
+"""Beginnings of units of counts."""
 
 
 def count_of(
@@ -297,6 +297,11 @@ class Estimator(ABC):
 
     counted: About = "rows"
     """Unit of counts."""
+
+    @property
+    def unit_text(self) -> str:
+        """Unit of counts for display."""
+        return self.counted
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
     """Recodings of columns that were generalized before publication, by column."""

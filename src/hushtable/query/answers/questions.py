@@ -131,7 +131,7 @@ class ReleaseQuestions:
         n_rows = max(everybody.value, answer.value, 1.0)
         sampling = answer.value * (1 - answer.value / n_rows)
         answer = replace(
-            answer, sampling_std=math.sqrt(sampling), scope=scope, what=self.estimator.counted
+            answer, sampling_std=math.sqrt(sampling), scope=scope, what=self.estimator.unit_text
         )
         if scope == "people":
             return answer

@@ -208,7 +208,7 @@ class EstimateTable:
 
         groups = {self._shown(key): estimate for key, estimate in self}
         what = self.rows()[0][len(self.by)]
-        bars = what in COUNTED or what.startswith(("share of", "total of"))
+        bars = what.startswith((*COUNTED, "share of", "total of"))
         return plot(self.by, groups, what, written, bars=bars)
 
 
