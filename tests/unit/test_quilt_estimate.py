@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -107,6 +108,39 @@ def test_a_column_is_answered_by_all_tables_that_contain_it(column: str) -> None
         assert found.privacy[0, 0] == pytest.approx(variance)
         assert found.privacy[0, 0] < STDS[(column,)] ** 2
         assert found.privacy_z == pytest.approx(1.959964)
+
+
+def numbers_of_columns(tables: list[MeasuredTable], n_rows: int | None) -> SumEstimates:
+    """Estimate sums of functions of one column each, together."""
+    buckets = {name: np.arange(size) for name, size in SIZES.items()}
+    told = TableSums(TableBasis(tables, buckets, kurtosis=0.0, n_rows=n_rows))
+    factors = {"a": [1.0, 3.0], "b": [0.0, 1.0, 4.0], "c": [-1.0, 2.0, 0.0, 5.0]}
+    linear = [told.linear(RowFunction({name: np.array(f)})) for name, f in factors.items()]
+    return told.sums([one for one in linear if one is not None], together=True)
+
+
+@pytest.mark.parametrize("n_rows", [None, 700])
+def test_noise_of_sums_of_numbers_is_that_of_all_tables(n_rows: int | None) -> None:
+    """The covariance is computed again from the effect of each cell, which is linear."""
+    halves = np.array([0, 0, 1, 1])
+    merged = np.rint(project(joint(), ("a", "c")) @ np.eye(2)[halves])
+    coarse = MeasuredTable(("a", "c"), merged, 1.5, (np.arange(2), halves))
+    tables = [*noisy_tables(1), coarse]
+    found = numbers_of_columns(tables, n_rows)
+    covariance = np.zeros((3, 3))
+    for place, table in enumerate(tables):
+        for cell in np.ndindex(table.counts.shape):
+            counts = table.counts.copy()
+            counts[cell] += 1.0
+            moved = [*tables[:place], replace(table, counts=counts), *tables[place + 1 :]]
+            change = numbers_of_columns(moved, n_rows).values - found.values
+            covariance += table.std**2 * np.outer(change, change)
+    assert found.privacy == pytest.approx(covariance)
+    if n_rows is None:
+        factor = np.broadcast_to(np.array([-1.0, 2.0, 0.0, 5.0]), tuple(SIZES.values()))
+        value, variance = full_least_squares(tables, factor.copy())
+        assert found.values[2] == pytest.approx(value)
+        assert found.privacy[2, 2] == pytest.approx(variance)
 
 
 def test_a_pair_is_answered_by_its_table_and_its_neighbors() -> None:

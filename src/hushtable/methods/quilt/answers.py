@@ -76,6 +76,12 @@ class _NoisySums:
         if totals.fourth.any():
             self.fourth += weights**4 @ totals.fourth
 
+    def add_solution(self, solution: Floats, known: Sequence[ClassTotals]) -> None:
+        """Add least-squares sums, given the weights of classes times their covariance."""
+        for one in known:
+            summed = [np.bincount(one.place, s, len(one.sums)) for s in solution]
+            self.add(np.stack(summed) / one.variances, one)
+
     def add_products(self, one: Floats, other: Floats) -> None:
         """Add the product ``one @ other.T`` to the covariance; both have shape (sums, terms)."""
         if self.together:
@@ -175,10 +181,8 @@ class TableSums:
         if len(known) == 1 and len(known[0].sums) == weights.shape[1]:
             found.add(weights, known[0])
         else:
-            solution = np.linalg.solve(gram(known), weights.T).T
-            for one in known:
-                summed = [np.bincount(one.place, s, len(one.sums)) for s in solution]
-                found.add(np.stack(summed) / one.variances, one)
+            solution = np.linalg.solve(gram(known), weights.T).T.astype(np.float64)
+            found.add_solution(solution, known)
         return found.estimates(self.basis, np.zeros_like(found.covariance))
 
     # --- functions as linear combinations ---------------------------------------------------------
@@ -374,46 +378,33 @@ class TableSums:
     # --- sums -------------------------------------------------------------------------------------
 
     def sums(self, linear: Sequence[LinearQuery], *, together: bool) -> SumEstimates:
-        """Return sums of functions with the covariance of the noise."""
+        """Return sums of functions with the covariance of the noise.
+
+        All tables with a column estimate the counts of its buckets. A function of the column is
+        split into a multiple of the total and a rest that is uncorrelated with the total. Then
+        every table has weights that sum to 0 in the rest, so it is uncorrelated with the rest of
+        other columns and with components of several columns, too.
+        """
         basis = self.basis
         constants = np.array([one.constant for one in linear])
-        found, with_total = _NoisySums(len(linear), together=together), np.zeros(len(linear))
+        found = _NoisySums(len(linear), together=together)
         for name in dict.fromkeys(name for one in linear for name in one.values):
-            own, by_bucket = basis.values(name), basis.best((name,))
-            zero = np.zeros(own.counts.size)
+            zero, buckets = np.zeros(len(basis.buckets[name])), basis.buckets[name]
             functions = np.stack([one.values.get(name, zero) for one in linear])
-            if by_bucket is not None:
-                functions, coarse, overall = self._split(name, functions, by_bucket.variance)
-                constants = constants + overall
-                found.add(coarse, by_bucket.totals)
-            found.add(functions, own.totals)
-            # The total is a precision-weighted average, so all values covary with it equally.
-            with_total += functions.sum(axis=1) / own.counts.size * basis.total.variances
+            sums = np.stack([np.bincount(buckets, function) for function in functions])
+            means: Floats = sums / np.bincount(buckets)
+            found.add(functions - means[:, buckets], basis.values(name).totals)
+            noise = basis.noise(name)
+            with_total = noise.sum(axis=1)
+            multiples = means @ with_total / with_total.sum()
+            constants = constants + multiples
+            found.add_solution((means - multiples[:, None]) @ noise, basis.of_buckets(name))
         found.add(constants[:, None], basis.total)
         for component in dict.fromkeys(own for one in linear for own in one.components):
             zero = np.zeros(component.counts.shape)
             weights = np.stack([one.components.get(component, zero).ravel() for one in linear])
             found.add(weights, component.totals)
-        both = np.stack([constants, with_total], axis=1)
-        found.add_products(both, both[:, ::-1])
         return found.estimates(basis, self._model(linear, together=together))
-
-    def _split(
-        self, name: str, functions: Floats, variance: float
-    ) -> tuple[Floats, Floats, Floats]:
-        """Split functions of a column into weights of values, of buckets, and a constant.
-
-        `variance` is that of the noise in a bucket's count.
-        """
-        buckets = self.basis.buckets[name]
-        widths = np.bincount(buckets)
-        means = np.stack([np.bincount(buckets, function) for function in functions]) / widths
-        overall = means.mean(axis=1)
-        own = self.basis.values(name).variance * float(widths.mean())
-        of_own = (1 / own) / (1 / own + 1 / variance)
-        centered = means - overall[:, None]
-        fine = functions - means[:, buckets] + of_own * centered[:, buckets]
-        return fine, (1 - of_own) * centered, overall
 
     def _model(self, linear: Sequence[LinearQuery], *, together: bool) -> Floats:
         """Return the covariance of the model error from buckets and public bins."""

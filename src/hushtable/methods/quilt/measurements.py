@@ -186,19 +186,29 @@ class TableBasis:
 
     def shares(self, name: str) -> Floats:
         """Return the estimated share of each value of a column: nonnegative, sum 1."""
+
+        def make() -> Floats:
+            counts, buckets = self.values(name).counts, self.buckets[name]
+            precise = sum((one.sums / one.variances)[one.place] for one in self.of_buckets(name))
+            missing = self.noise(name) @ precise - np.bincount(buckets, counts)
+            counts = counts + (missing / np.bincount(buckets))[buckets]
+            return bucket_shares(counts, buckets, self.rows)
+
+        return self._once(("shares", name), make)
+
+    def of_buckets(self, name: str) -> list[ClassTotals]:
+        """Return noisy sums of a column's buckets from all its tables."""
         return self._once(
-            ("shares", name),
-            lambda: bucket_shares(self.values(name).counts, self.buckets[name], self.rows),
+            ("of_buckets", name),
+            lambda: self._totals(self.having([name]), {name: self.buckets[name]}),
         )
 
     def noise(self, name: str) -> Floats:
         """Return the covariance of the noise in a column's bucket counts, from all its tables."""
-
-        def make() -> Floats:
-            known = self._totals(self.having([name]), {name: self.buckets[name]})
-            return np.linalg.inv(gram(known)).astype(np.float64)
-
-        return self._once(("noise", name), make)
+        return self._once(
+            ("noise", name),
+            lambda: np.linalg.inv(gram(self.of_buckets(name))).astype(np.float64),
+        )
 
     def resolutions(self, columns: Group) -> list[Component]:
         """Return the marginal of columns from multi-way tables at each resolution.
