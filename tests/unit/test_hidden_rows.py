@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable import Schema, publish
+from hushtable import Release, Schema, publish
+from hushtable.errors import Refused
 from hushtable.methods import GeneralizeSuppress
 from hushtable.methods.counts import cell_estimator
 from hushtable.methods.counts.cell_estimator import HiddenRows, hidden_rows
@@ -124,3 +125,51 @@ def test_one_hidden_cell_may_be_full(release) -> None:
     _, published = release
     answer = published.count("a = 7 AND b = 7")
     assert answer.high >= K - 1
+
+
+def zero_inflated(tmp_path: Path, *, k: int, rows: int | None = 1000) -> Release:
+    """Publish amounts that are mostly 0, in ranges of 100; most combinations have few rows."""
+    place = np.arange(1000)
+    amount = np.where(place % 50 == 0, 7 * place % 800, 0)
+    described = {"type": "integer", "low": 0, "high": 799}
+    group = {"type": "integer", "low": 0, "high": 63}
+    schema = {"name": "t", "columns": {"amount": described, "group": group}}
+    if rows:
+        schema["rows"] = rows
+    method = GeneralizeSuppress(k=k, generalize={"amount": 100})
+    group_of = np.where(place % 4 == 0, 0, place % 64)
+    data = pa.table({"amount": amount, "group": group_of})
+    return publish(data, Schema.from_dict(schema), method, out=tmp_path / "out")
+
+
+def test_few_published_cells_do_not_narrow_what_is_sure(tmp_path: Path) -> None:
+    """Of 512 cells, one is published: the model of hidden rows cannot be validated."""
+    release = zero_inflated(tmp_path, k=30)
+    answer = release.count("amount = 0")
+    assert answer.low <= 980 <= answer.high
+    assert answer.support == "untested"
+    with pytest.raises(Refused, match="most rows are in combinations that are not published"):
+        release.mean("amount")
+
+
+def test_hidden_rows_of_a_split_cell_may_all_satisfy_a_condition(tmp_path: Path) -> None:
+    table = independent().astype(int)
+    a, b = np.divmod(np.repeat(np.arange(64), table.ravel()), 8)
+    described = {"type": "integer", "low": 0, "high": 7}
+    columns = {"a": described, "b": {"type": "integer", "low": 0, "high": 79}}
+    schema = Schema.from_dict({"name": "t", "rows": len(a), "columns": columns})
+    method = GeneralizeSuppress(k=K, generalize={"b": 10})
+    release = publish(pa.table({"a": a, "b": 10 * b}), schema, method, out=tmp_path / "out")
+    assert not release._estimator.hidden_rows.is_untested
+    split = release.count("a >= 4 AND b IN (0, 10, 20, 30, 40, 50, 60, 70)")
+    every = release.count("a >= 4")
+    assert every.high > every.value
+    assert split.high >= every.high - 1
+
+
+def test_an_upper_end_far_above_the_published_rows_is_unbounded(tmp_path: Path) -> None:
+    release = zero_inflated(tmp_path, k=300, rows=None)
+    answer = release.count("group > 0")
+    assert answer.high == np.inf
+    assert "there is no upper end" in " ".join(answer.notes)
+    assert "unbounded" in str(answer)

@@ -11,6 +11,7 @@ Answers have three sources of error:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -111,6 +112,11 @@ class HiddenRows:
     def n_rows(self) -> float:
         """Number of hidden rows."""
         return float(self.expected.sum())
+
+    @property
+    def is_untested(self) -> bool:
+        """True if too few cells are published to validate the model."""
+        return self.unlike >= 1.0
 
     def means(self, functions: Floats) -> Floats:
         """Return means of functions of cells, one per row, over hidden rows."""
@@ -257,6 +263,9 @@ def _over_conditions(cells: Floats) -> Floats:
 
 MAX_ENUMERATED = 2_000_000  # largest domain whose cells are enumerated
 MAX_SPREAD = 100_000  # largest domain for the model of suppressed rows
+
+_VAST = 10.0
+"""Upper ends of more than so many times all published rows are given as unbounded."""
 
 _SURELY_PUBLISHED = 1 - 1e-6
 
@@ -445,6 +454,12 @@ class CellEstimator(CellsEstimator):
     ) -> tuple[Floats, Floats, str]:
         """Return means over suppressed rows, the covariance of sums over them, and a note."""
         rows = self.hidden_rows
+        if rows is not None and rows.is_untested and rows.n_rows > float(self.counts.sum()):
+            raise Refused(
+                "most rows are in combinations that are not published, and too few are published "
+                "to show what these rows are like. Ask for counts, or use frame() for the "
+                "published combinations only."
+            )
         if rows is not None:
             everywhere = replace(cells, codes=self._all_codes)
             values = np.stack([everywhere.means(function) for function in functions])
@@ -504,9 +519,12 @@ class CellEstimator(CellsEstimator):
             answer, note = self._likely(predicate, shares, sure)
             notes.append(note)
             if self.total is None:
+                is_vast = answer.high > _VAST * max(1.0, float(self.counts.sum()))
+                answer = replace(answer, high=math.inf if is_vast else answer.high)
+                known = "there is no upper end" if is_vast else "the upper end is high"
                 notes.append(
-                    "The number of rows is unknown, so the upper end is high; "
-                    f"{self.total_is_published} would publish it."
+                    f"The number of rows is unknown, so {known}; {self.total_is_published} would "
+                    "publish it."
                 )
         if inside.model_std > 0:
             notes.append(CUT_NOTE)
@@ -531,14 +549,16 @@ class CellEstimator(CellsEstimator):
     def _likely(self, predicate: Predicate, shares: Floats, sure: Estimate) -> tuple[Estimate, str]:
         """Narrow the certain interval to a likely one, by the model of suppressed rows."""
         rows, total = self.hidden_rows, self.total
-        if rows is None or total is None:
+        if rows is None or total is None or rows.is_untested:
             return sure, (
                 "Unpublished combinations may contain such rows too; the interval ranges "
                 "from none to the maximum possible."
             )
         everywhere = predicate.shares(self.recode, self._all_codes)
         part = float(rows.means(everywhere[None, :])[0])
-        unlike = float(rows.covariance(everywhere[None, :])[0, 0])
+        # Rows of a cell that the condition splits may all satisfy it, or none.
+        each = np.stack([everywhere, everywhere > 0, everywhere == 1])
+        unlike = float(rows.covariance(each).diagonal().max())
         # Suppressed rows are the total minus published ones, so noise on published counts affects
         # them.
         noise = self.noise.variance * float((shares - part) @ (shares - part))

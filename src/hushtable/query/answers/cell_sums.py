@@ -93,7 +93,8 @@ class PublishedCells:
 
         If the function has a factor over whole rows, the mean is over the published cells.
         """
-        result = 1.0 if function.over_rows is None else float(self.means(function).mean())
+        tied = function.over_rows is not None and self.n_cells > 0
+        result = float(self.means(function).mean()) if tied else 1.0
         for name, factor in function.factors.items():
             if function.over_rows is None:
                 result *= float(self._axis(name, factor).mean())
