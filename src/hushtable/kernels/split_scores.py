@@ -1,7 +1,6 @@
 """Loops over the rows of a tree's regions: scoring and applying splits.
 
-Rows are cells of the frequency table. Each axis has an order of the cells: by region, and inside a
-region by position on that axis. A region is the same range of positions in all orders.
+Rows are cells of the frequency table. They are ordered by region: a region is a range of the order.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ with needing("publish"):
 # ruff: noqa: PLR0917 - numba compiles positional parameters
 
 Places = NDArray[np.int32]
+Positions = NDArray[np.int16] | NDArray[np.int32]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -80,7 +80,7 @@ def split_score(
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def score_interval(
     order: Places,
-    positions: Places,
+    positions: Positions,
     counts: Integers,
     classes: Places,
     whole: Integers,
@@ -118,7 +118,7 @@ def score_interval(
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def score_subsets(
     order: Places,
-    positions: Places,
+    positions: Positions,
     counts: Integers,
     classes: Places,
     whole: Integers,
@@ -170,42 +170,48 @@ def class_counts(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def tabulate(
+    order: Places,
+    positions: Positions,
+    counts: Integers,
+    classes: Places,
+    first: int,
+    n_positions: int,
+    n_classes: int,
+) -> Integers:  # pragma: no cover - compiled
+    """Return the number of rows by position, from `first` on, and class, as a flat array."""
+    table = np.zeros(n_positions * n_classes, np.int64)
+    for cell in order:
+        table[(positions[cell] - first) * n_classes + classes[cell]] += counts[cell]
+    return table
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def divide(
-    orders: NDArray[np.int32],
-    positions: NDArray[np.int32],
+    order: Places,
+    positions: Positions,
     begins: Integers,
     ends: Integers,
     axes: Integers,
     subsets: Bools,
     cuts: Integers,
 ) -> Integers:  # pragma: no cover - compiled
-    """Put the left half of each region before the right one in all orders; return where it ends."""
-    n_axes, n_cells = orders.shape
-    right = np.zeros(n_cells, np.bool_)
+    """Put the left half of each region before the right one; return where it ends."""
     middles = begins.copy()
+    later = np.empty(len(order), np.int32)
     for region in range(len(begins)):
         axis, cut = axes[region], cuts[region]
+        to, n_later = begins[region], 0
         for place in range(begins[region], ends[region]):
-            cell = orders[axis, place]
+            cell = order[place]
             position = positions[axis, cell]
-            if subsets[axis]:
-                right[cell] = not cut >> position & 1
+            if (not cut >> position & 1) if subsets[axis] else position >= cut:
+                later[n_later] = cell
+                n_later += 1
             else:
-                right[cell] = position >= cut
-            middles[region] += not right[cell]
-    later = np.empty(n_cells, np.int32)
-    for axis in range(n_axes):
-        order = orders[axis]
-        for region in range(len(begins)):
-            to, n_later = begins[region], 0
-            for place in range(begins[region], ends[region]):
-                cell = order[place]
-                if right[cell]:
-                    later[n_later] = cell
-                    n_later += 1
-                else:
-                    order[to] = cell
-                    to += 1
-            for place in range(n_later):
-                order[to + place] = later[place]
+                order[to] = cell
+                to += 1
+        for place in range(n_later):
+            order[to + place] = later[place]
+        middles[region] = to
     return middles

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Integers
 from hushtable.kernels import MOVES
@@ -67,12 +66,11 @@ class PartitionAxis:
             return None
         return np.argsort(np.asarray(self.codes, np.int64))
 
-    def positions(self, codes: Integers) -> NDArray[np.int32]:
+    def positions(self, codes: Integers) -> Integers:
         """Convert codes of the schema to positions."""
         if self.starts is not None:
-            return np.searchsorted(self.starts, codes, side="right").astype(np.int32) - 1
-        places = codes if self._position_of is None else self._position_of[codes]
-        return places.astype(np.int32)
+            return np.searchsorted(self.starts, codes, side="right") - 1
+        return codes if self._position_of is None else self._position_of[codes]
 
     def n_codes(self, first: Integers, last: Integers) -> Integers:
         """Return the number of positions in each part."""

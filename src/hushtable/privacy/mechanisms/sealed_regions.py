@@ -36,20 +36,25 @@ class OrderedAxis(Protocol):
         """True if any subset of its values may be cut off."""
         ...
 
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+        ...
+
     def positions(self, codes: Integers) -> Any:
         """Return the positions of codes."""
         ...
 
 
 class OrderedCells:
-    """Occupied cells, ordered along every axis inside every region that is not yet divided.
+    """Occupied cells, ordered by region.
 
     Parameters
     ----------
     axes : sequence of OrderedAxis
         The attributes that are cut.
     codes : array (cells, axes)
-        Codes of the occupied cells.
+        Codes of the occupied cells; further columns are not used.
     classes : array
         Class of each cell.
     n_classes : int
@@ -67,18 +72,18 @@ class OrderedCells:
         counts: Integers,
     ) -> None:
         self.axes, self.n_classes = axes, n_classes
-        self.positions = np.empty((len(axes), len(counts)), np.int32)
-        self.orders = np.empty_like(self.positions)
+        self.classes, self.counts = classes.astype(np.int32), counts
+        self.order = np.arange(len(counts), dtype=np.int32)
+        few = all(axis.size <= np.iinfo(np.int16).max for axis in axes)
+        self.positions = np.empty((len(axes), len(counts)), np.int16 if few else np.int32)
         for at, axis in enumerate(axes):
             self.positions[at] = axis.positions(codes[:, at])
-            self.orders[at] = np.argsort(self.positions[at], kind="stable")
-        self.classes, self.counts = classes.astype(np.int32), counts
         self._subsets = np.array([axis.subsets for axis in axes], np.bool_)
 
     def class_counts(self, begins: Integers, ends: Integers) -> Integers:
         """Return the number of rows of each region by class."""
         tally: Integers = kernels.split_scores.class_counts(
-            self.orders[0], self.counts, self.classes, begins, ends, self.n_classes
+            self.order, self.counts, self.classes, begins, ends, self.n_classes
         )
         return tally
 
@@ -86,20 +91,40 @@ class OrderedCells:
         self, at: int, part: tuple[int, int], where: slice, *, whole: Integers, quality: int
     ) -> ScoredSplits:
         """Score the splits of a region along one axis."""
-        order = self.orders[at, where]
-        known = order, self.positions[at], self.counts, self.classes, whole
+        cells, positions = self.order[where], self.positions[at]
+        known = positions, self.counts, self.classes
         if self.axes[at].subsets:
             out = np.empty((3, 1 << part[0].bit_count()), np.int64)
-            n_runs = kernels.split_scores.score_subsets(*known, part[0], quality, *out)
+            n_runs = kernels.split_scores.score_subsets(
+                cells, *known, whole, part[0], quality, *out
+            )
+            return ScoredSplits(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
+        first, last = part
+        if (last - first + 1) * self.n_classes <= len(cells):
+            # Counting is faster than sorting if there are few positions.
+            table = kernels.split_scores.tabulate(
+                cells, *known, first, last - first + 1, self.n_classes
+            )
+            occupied = np.flatnonzero(table)
+            places, classes = np.divmod(occupied, self.n_classes)
+            order = np.arange(len(occupied), dtype=np.int32)
+            known = (
+                (first + places).astype(positions.dtype),
+                table[occupied],
+                classes.astype(np.int32),
+            )
         else:
-            out = np.empty((3, len(order) + 1), np.int64)
-            n_runs = kernels.split_scores.score_interval(*known, *part, quality, *out)
+            order = cells[np.argsort(positions[cells], kind="stable")]
+        out = np.empty((3, len(order) + 1), np.int64)
+        n_runs = kernels.split_scores.score_interval(
+            order, *known, whole, first, last, quality, *out
+        )
         return ScoredSplits(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
-        """Apply splits; return the position in `orders` at which each left half ends."""
+        """Apply splits; return the position in `order` at which each left half ends."""
         middles: Integers = kernels.split_scores.divide(
-            self.orders, self.positions, begins, ends, axes, self._subsets, cuts
+            self.order, self.positions, begins, ends, axes, self._subsets, cuts
         )
         return middles
 
@@ -134,7 +159,7 @@ class SealedRegions(SealedValue):
         """
         exact = unseal(cells)
         classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
-        codes = exact.codes[:, list(range(len(axes)) if places is None else places)]
+        codes = exact.codes if places is None else exact.codes[:, list(places)]
         ordered = OrderedCells(axes, codes, classes, n_classes or 1, exact.counts)
         return cls(ordered, cells.sensitivity, cells.part)
 
