@@ -114,6 +114,13 @@ class Domain:
                 rest, codes[:, position] = np.divmod(rest, self.shape[position])
         return codes
 
+    def column(self, keys: Codes64, place: int) -> Codes64:
+        """Decode the codes of one column, at `place` in the domain, from keys of `pack`."""
+        limb, run = next((at, run) for at, run in enumerate(self.limbs) if place < run.stop)
+        below = math.prod(self.shape[place + 1 : run.stop])
+        codes = keys[:, limb] // below if below > 1 else keys[:, limb]
+        return codes % self.shape[place] if place > run.start else codes
+
     def grid(self) -> Codes64:
         """Return all cells in rank order; the caller checks the size first."""
         return np.stack([axis.ravel() for axis in np.indices(self.shape)], axis=1).astype(np.int64)

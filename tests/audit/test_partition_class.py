@@ -82,7 +82,7 @@ def cells(side: int, *, with_row: bool) -> OrderedCells:
     rows = [(0, 10, 1, side), (1, 10, 0, side), (1, 10, 1, side**2 - 2 * side)]
     rows += [(0, 0, 0, 1)] * with_row
     table = np.array(rows, np.int64)
-    return OrderedCells([few, many], table[:, :2], table[:, 2], 2, table[:, 3])
+    return OrderedCells([few, many], table[:, :2].T, table[:, 2], 2, table[:, 3])
 
 
 def chance_of_few(side: int, eta: float, *, with_row: bool) -> float:

@@ -52,7 +52,7 @@ def rows_of(counts: list[int], axis: PartitionAxis | None = None) -> OrderedCell
     cells = np.flatnonzero(counts)
     axis = axis or PartitionAxis("v", None, len(counts) // 2, False)
     values = np.array(counts, np.int64)[cells]
-    return OrderedCells([axis], (cells // 2)[:, None], cells % 2, 2, values)
+    return OrderedCells([axis], [cells // 2], cells % 2, 2, values)
 
 
 def epsilon_seen(
@@ -186,7 +186,7 @@ def our_leaf(exact: Integers, noise: Noise) -> tuple[int, bool]:
     tree = PartitionTree()
     tree.add(0, Fraction(1))
     rows = OrderedCells(
-        [PartitionAxis("v", None, 1, False)], np.zeros((2, 1), int), np.arange(2), 2, exact[0]
+        [PartitionAxis("v", None, 1, False)], [np.zeros(2, int)], np.arange(2), 2, exact[0]
     )
     regions = SealedRegions(rows, Sensitivity(rows=1), RunAccount(PLENTY).root)
     noisy, _ = Leaves(regions, [0]).noisy(tree, ONE_LEVEL.plan(SCHEMA).rules, noise)
@@ -241,7 +241,7 @@ def test_qardaji_2012_6_the_number_of_rows_is_not_given_away() -> None:
     axis = axis_of("v", Integer(type="integer", low=0, high=63))
     sums = set()
     for _ in range(30):
-        rows = OrderedCells([axis], np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 10))
+        rows = OrderedCells([axis], [np.arange(64)], np.zeros(64, int), 1, np.full(64, 10))
         tree, leaves = grow(rows, rules, SecureNoise())
         noisy, _ = leaves.noisy(tree, rules, SecureNoise())
         assert leaves.exact.sum() == 640
@@ -262,7 +262,7 @@ def test_qardaji_2012_8_every_leaf_has_what_its_path_did_not_spend(split: str) -
     rng = np.random.default_rng(shifted(1))
     codes = np.stack((rng.integers(0, 20, 300), rng.integers(0, 2, 300)), axis=1)
     ones = np.ones(300, np.int64)
-    tree, _ = grow(OrderedCells(plan.axes, codes, rng.integers(0, 2, 300), 2, ones), plan.rules,
+    tree, _ = grow(OrderedCells(plan.axes, codes.T, rng.integers(0, 2, 300), 2, ones), plan.rules,
                    SecureNoise())  # fmt: skip
     level = Fraction(1, 2) / 9
     spent = {0: Fraction(0)}
@@ -343,9 +343,7 @@ def test_qardaji_2012_8_candidates_come_from_bounds_and_leave_no_empty_side() ->
     axis = PartitionAxis("v", None, 101, False)
     for present in ([50], [0], [100], [0, 100], [], [3, 4, 5]):
         cells = np.array(present, np.int64)
-        rows = OrderedCells(
-            [axis], cells[:, None], np.zeros(len(cells), int), 1, np.ones(len(cells), int)
-        )
+        rows = OrderedCells([axis], [cells], np.zeros(len(cells), int), 1, np.ones(len(cells), int))
         whole = np.array([len(cells)], np.int64)
         _, ways, starts = rows.runs(0, (0, 100), slice(0, len(cells)), whole=whole, quality=EVEN)
         cuts = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, ways, strict=True)])

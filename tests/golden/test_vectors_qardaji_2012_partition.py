@@ -45,7 +45,7 @@ def rows_of(counts: list[int]) -> OrderedCells:
     cells = np.flatnonzero(counts)
     axis = PartitionAxis("v", None, 3, False)
     values = np.array(counts, np.int64)[cells]
-    return OrderedCells([axis], (cells // 2)[:, None], cells % 2, 2, values)
+    return OrderedCells([axis], [cells // 2], cells % 2, 2, values)
 
 
 def test_quality_2(vectors: dict[str, Any]) -> None:

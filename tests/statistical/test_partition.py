@@ -104,7 +104,7 @@ def test_trees_have_their_probabilities(split: Any) -> None:
     noise, n_runs = SecureNoise(), 3000
     drawn: Counter[Any] = Counter()
     for _ in range(n_runs):
-        rows = OrderedCells(plan.axes, CELLS[:, :2], CELLS[:, 2], 2, CELLS[:, 3].copy())
+        rows = OrderedCells(plan.axes, CELLS[:, :2].T, CELLS[:, 2], 2, CELLS[:, 3].copy())
         tree, _ = grow(rows, plan.rules, noise)
         names: dict[int, Any] = {0: root}
         for node, left in enumerate(tree.left):
@@ -146,9 +146,7 @@ def test_counts_of_tests_and_leaves_have_their_noise() -> None:
     tests, leaves = [], []
     noise = SecureNoise()
     for _ in range(150):
-        rows = OrderedCells(
-            plan.axes, np.arange(64)[:, None], np.zeros(64, int), 1, np.full(64, 100)
-        )
+        rows = OrderedCells(plan.axes, [np.arange(64)], np.zeros(64, int), 1, np.full(64, 100))
         tree, regions = grow(rows, plan.rules, noise)
         size = {
             leaf: int(n) for leaf, n in zip(tree.leaves.tolist(), regions.exact[:, 0], strict=True)

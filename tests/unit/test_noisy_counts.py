@@ -559,11 +559,10 @@ class CountingEngine:
             if name in recode:
                 codes[:, position] = recode[name].apply(codes[:, position])
         found = sorted(Counter(map(tuple, codes.tolist())).items())
-        return OccupiedCells(
-            domain=recoded_domain(self.schema, columns, recode),
-            codes=np.array([row for row, _ in found], np.int64).reshape(-1, len(columns)),
-            counts=np.array([count for _, count in found], np.int64),
-        )
+        domain = recoded_domain(self.schema, columns, recode)
+        cells = np.array([row for row, _ in found], np.int64).reshape(-1, len(columns))
+        counts = np.array([count for _, count in found], np.int64)
+        return OccupiedCells(domain, domain.pack(cells), counts)
 
 
 MANY = 4000

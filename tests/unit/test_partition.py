@@ -158,9 +158,7 @@ def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
     inside = axis.codes_of(*part)
     table[np.setdiff1d(np.arange(size), inside)] = 0
     codes, classes = np.nonzero(table)
-    rows = OrderedCells(
-        [axis], codes[:, None], classes, n_classes, table[codes, classes].astype(np.int64)
-    )
+    rows = OrderedCells([axis], [codes], classes, n_classes, table[codes, classes].astype(np.int64))
     whole = table.sum(axis=0).astype(np.int64)
     for by_class in (False, True):
         scores, ways, starts = rows.runs(
@@ -186,7 +184,7 @@ def grown(
 ) -> tuple[PartitionTree, np.ndarray, Any, Any]:
     plan = method.plan(MIXED)
     cells = connect(mixed_rows(n, seed), MIXED).counts([*[a.name for a in plan.axes], "won"])
-    rows = OrderedCells(plan.axes, cells.codes[:, :-1], cells.codes[:, -1], 2, cells.counts)
+    rows = OrderedCells(plan.axes, cells.codes.T[:-1], cells.codes[:, -1], 2, cells.counts)
     tree, leaves = grow(rows, plan.rules, SecureNoise())
     return tree, leaves.exact, plan, cells
 

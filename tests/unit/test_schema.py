@@ -305,6 +305,8 @@ def test_pack_and_rank_are_reversible_at_any_size(sizes: list[int], data: st.Dat
     ]
     codes = np.array(rows, np.int64).reshape(len(rows), len(sizes))
     assert np.array_equal(domain.unpack(domain.pack(codes)), codes)
+    for place in range(len(domain.shape)):
+        assert np.array_equal(domain.column(domain.pack(codes), place), codes[:, place])
     for row in rows:
         assert 0 <= domain.rank(row) < domain.size
         assert domain.unrank(domain.rank(row)) == tuple(row)

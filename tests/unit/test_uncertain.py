@@ -42,7 +42,10 @@ class FakeEngine:
     def counts(self, columns: Any, *, recode: Any = None) -> OccupiedCells:
         places = [list(self.schema.attributes).index(name) for name in columns]
         codes, counts = np.unique(self.codes[:, places], axis=0, return_counts=True)
-        return OccupiedCells(Domain(dict.fromkeys(columns, 1)), codes.astype(np.int64), counts)
+        domain = Domain(
+            dict(zip(columns, (codes.max(axis=0, initial=0) + 1).tolist(), strict=True))
+        )
+        return OccupiedCells(domain, domain.pack(codes.astype(np.int64)), counts)
 
 
 def make_schema(n_columns: int = 2, high: int = 99, **extra: Any) -> Schema:

@@ -100,7 +100,7 @@ class CodedEngine(MemoryEngine):
         if key not in self._answers:
             self._answers[key] = super()._counts(columns, recode)
         kept: OccupiedCells = self._answers[key]
-        return OccupiedCells(kept.domain, kept.codes.copy(), kept.counts.copy())
+        return OccupiedCells(kept.domain, kept.keys.copy(), kept.counts.copy())
 
 
 @dataclass(frozen=True)

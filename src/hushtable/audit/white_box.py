@@ -105,7 +105,7 @@ def _expected(draw: RecordedDraw) -> Any:  # noqa: PLR0911 - one for each mechan
         return exact.ravel() + [reader.rounded_gaussian(a, b) for _ in range(exact.size)]
     if isinstance(mechanism, DomainMechanism) and mechanism.threshold is None:
         full = np.zeros(mechanism.domain.size, np.int64)
-        full[mechanism.domain.pack(exact.codes)[:, 0]] = exact.counts
+        full[exact.keys[:, 0]] = exact.counts
         a, b = (1 / mechanism.rate).numerator, (1 / mechanism.rate).denominator
         return full + [reader.laplace(a, b) for _ in range(len(full))]
     return None

@@ -15,29 +15,37 @@ from hushtable.privacy.noise.noise import Noise
 from hushtable.schema.recoding import Recoding
 
 Counts = Integers
+Keys = Integers
 Recodings = Mapping[str, Recoding]  # by column name
 ColumnGroups = Sequence[Sequence[str]]  # by column names
 
 
 @dataclass(frozen=True)
 class OccupiedCells:
-    """Occupied cells of a projection: codes and row counts.
+    """Occupied cells of a projection: packed codes (`Domain.pack`) and row counts.
 
     Cells are sorted by their codes (first column slowest) and distinct; no count is 0.
     """
 
     domain: Domain
-    codes: Integers
+    keys: Keys
     counts: Counts
 
-    def only(self, kept: Bools) -> OccupiedCells:
+    @property
+    def codes(self) -> Integers:
+        """The codes of all columns, decoded at each access; they take much more memory."""
+        return self.domain.unpack(self.keys)
+
+    def column(self, place: int) -> Integers:
+        """Return the codes of one column."""
+        return self.domain.column(self.keys, place)
+
+    def only(self, kept: Bools | slice) -> OccupiedCells:
         """Return the cells selected by a mask."""
-        return OccupiedCells(self.domain, self.codes[kept], self.counts[kept])
+        return OccupiedCells(self.domain, self.keys[kept], self.counts[kept])
 
 
 # Published rows of occupied cells, created on this machine or written by Spark executors.
-
-Keys = Integers
 
 
 @dataclass(frozen=True)
@@ -70,18 +78,17 @@ def publish_here(
     """
     if isinstance(also, AllCells):
         counts = np.zeros(cells.domain.size, np.int64)
-        counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts
-        return rows_of(OccupiedCells(cells.domain, cells.domain.grid(), counts), noise)
+        counts[cells.keys[:, 0]] = cells.counts
+        return rows_of(OccupiedCells(cells.domain, np.arange(len(counts))[:, None], counts), noise)
     return rows_of(cells if also is None else _joined(cells, also), noise)
 
 
 def _joined(cells: OccupiedCells, also: Keys) -> OccupiedCells:
     """Add the cells `also`, with count 0 if they are not occupied."""
-    domain = cells.domain
-    keys = np.concatenate((domain.pack(cells.codes), also))
+    keys = np.concatenate((cells.keys, also))
     counts = np.concatenate((cells.counts, np.zeros(len(also), np.int64)))
     order = np.lexsort((-counts, *keys.T[::-1]))  # of equal keys, the occupied one first
     keys, counts = keys[order], counts[order]
     first = np.ones(len(keys), np.bool_)
     first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    return OccupiedCells(domain, domain.unpack(keys[first]), counts[first])
+    return OccupiedCells(cells.domain, keys[first], counts[first])

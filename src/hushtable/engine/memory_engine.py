@@ -117,15 +117,14 @@ class MemoryEngine(Engine):
         if len(columns) <= MAX_GROUP and domain.size <= min(_DENSE_PER_ROW * n_rows, MAX_HISTOGRAM):
             (table,) = self._marginals([columns], [domain.shape], recode)
             occupied = np.flatnonzero(table)
-            return OccupiedCells(domain, domain.unpack(occupied[:, None]), table.ravel()[occupied])
+            return OccupiedCells(domain, occupied[:, None], table.ravel()[occupied])
         self._refuse_broken(columns)
         keys = np.empty((n_rows, len(domain.limbs)), np.int64)
         for start in range(0, n_rows, _PACKED):
             rows = slice(start, start + _PACKED)
             codes = [self._recoded(name, recode, rows) for name in columns]
             keys[rows] = domain.pack(np.stack(codes, axis=1, dtype=np.int64))
-        keys, counts = _tally(keys)
-        return OccupiedCells(domain, domain.unpack(keys), counts)
+        return OccupiedCells(domain, *_tally(keys))
 
     def _marginals(
         self, groups: ColumnGroups, shapes: Sequence[tuple[int, ...]], recode: Recodings

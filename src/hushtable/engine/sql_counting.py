@@ -49,6 +49,7 @@ from hushtable.schema.recoding import recoded_domain
 ibis = lazy_loader.load("ibis")
 
 MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
+_PART = 1 << 18  # cells that are unpacked together
 MAX_BLOCK_CELLS = 1 << 18  # cells of a block, occupied or not
 
 
@@ -110,11 +111,17 @@ def count_cells(
     table = rows.fetch(query, most=most if wide.size > most else None)
     keys = np.stack([integers(table[f"key{at}"]) for at in range(len(wide.limbs))], axis=1)
     order = np.lexsort(keys.T[::-1]) if keys.shape[1] > 1 else np.argsort(keys[:, 0])
-    codes, counts = unpacked(wide, keys[order]), integers(table["n"])[order]
-    broken = RuleBreakCounts(schema)
-    broken.set_aside(columns, codes, counts)
-    broken.refuse()
-    return OccupiedCells(domain, codes, counts)
+    keys, counts = keys[order], integers(table["n"])[order]
+    packed_codes, broken = np.empty((len(keys), len(domain.limbs)), np.int64), False
+    for start in range(0, len(keys), _PART):
+        codes = unpacked(wide, keys[start : start + _PART])
+        broken |= codes.min(initial=0) < 0
+        packed_codes[start : start + _PART] = domain.pack(codes)
+    if broken:
+        found = RuleBreakCounts(schema)
+        found.set_aside(columns, unpacked(wide, keys), counts)
+        found.refuse()
+    return OccupiedCells(domain, packed_codes, counts)
 
 
 @dataclass(frozen=True)

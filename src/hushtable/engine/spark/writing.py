@@ -84,7 +84,7 @@ class _Task:
         if codes.min(initial=0) < 0:
             raise DataError("rows that break a rule came in after the rules were checked.")
         counts = np.asarray(batch[len(self.wide.limbs)].to_numpy(), np.int64)
-        return self._rows(OccupiedCells(self.domain, codes, counts))
+        return self._rows(OccupiedCells(self.domain, self.domain.pack(codes), counts))
 
     def _rows(self, cells: OccupiedCells) -> pa.Table:
         return without_metadata(self.rows_of(cells, self.noise)).cast(self.schema)
@@ -106,7 +106,7 @@ def publish_on_executors(
     The keys of the tally are packed with `wide`. Nothing is counted or drawn before the rows are
     written. The counts of the tally must sum to `n_rows`.
     """
-    empty = OccupiedCells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
+    empty = OccupiedCells(domain, np.empty((0, len(domain.limbs)), np.int64), np.empty(0, np.int64))
     schema = without_metadata(rows_of(empty, noise)).schema
     task = _Task(domain, wide, rows_of, noise, schema)
 

@@ -109,6 +109,6 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
         table = source.exact_engine("tuples")
         cells = table.counts(list(self.schema.attributes), recode=self.recode)
         shown = cells.counts >= self.method.k
-        columns = label_tuples(self.schema, self.recode, cells.codes[shown])
+        columns = label_tuples(self.schema, self.recode, cells.only(shown).codes)
         columns[COUNT] = pa.array(cells.counts[shown], pa.int64())
         return Released(tables={"data": pa.table(columns)})

@@ -110,7 +110,7 @@ class TopDownSpecializationPlan(GeneralizedPlan):
         cuts = CutSet(self.schema, histograms, InformationGain())
         n_rows = int(cells.counts.sum())
         if n_rows >= k:
-            codes = {name: cells.codes[:, at] for at, name in enumerate(self.predictors)}
+            codes = {name: cells.column(at) for at, name in enumerate(self.predictors)}
             _specialize(cuts, _RowGroups(codes, cells.counts), k)
         recode = cuts.recodings()
         split = [name for name in self.predictors if recode[name].size > 1]
@@ -118,7 +118,7 @@ class TopDownSpecializationPlan(GeneralizedPlan):
         groups = table.counts(counted, recode={name: recode[name] for name in split})
         # With fewer than k rows, none are published.
         kept = slice(None) if n_rows >= k else slice(0)
-        listed = NoisyCells(groups.codes[kept], groups.counts[kept])
+        listed = NoisyCells(groups.only(kept).codes, groups.counts[kept])
         return Released(
             tables={"data": generalized_table(self.schema, recode, counted, listed, exact=True)},
             settings={

@@ -213,9 +213,11 @@ class MondrianPlan(Plan[SealedTable]):
         names, method = [axis.name for axis in self.axes], self.method
         cells = table.counts(names if self.target is None else [*names, self.target])
         positions = np.stack(
-            [axis.positions(cells.codes[:, at]) for at, axis in enumerate(self.axes)], axis=1
+            [axis.positions(cells.column(at)) for at, axis in enumerate(self.axes)], axis=1
         ).astype(np.int64)
-        classes = cells.codes[:, -1] if self.target else np.zeros(len(positions), np.int64)
+        classes = (
+            cells.column(len(self.axes)) if self.target else np.zeros(len(positions), np.int64)
+        )
         if cells.counts.sum() < method.k:
             raise Refused(
                 f"the table has fewer than k = {method.k} rows; no group can be published. Lower k "

@@ -250,7 +250,7 @@ class SealedCells(SealedValue):
         key, shape = np.zeros(len(cells.counts), np.int64), []
         for place in map(names.index, columns):
             shape.append(self.domain.shape[place])
-            key = key * shape[-1] + cells.codes[:, place]
+            key = key * shape[-1] + cells.column(place)
         counts = np.zeros(math.prod(shape), np.int64)
         np.add.at(counts, key, cells.counts)
         return SealedCounts(counts.reshape(shape), self.sensitivity, self.part)
@@ -268,8 +268,8 @@ class SealedCells(SealedValue):
             raise SealedError(f"a row would change a sum by {moved.step:,}; at most 2**20 is safe.")
         sums = np.zeros(len(functions), np.int64)
         for start in range(0, len(cells.counts), _MOST_SUMMED):
-            codes = cells.codes[start : start + _MOST_SUMMED]
-            counts = cells.counts[start : start + _MOST_SUMMED]
+            part = cells.only(slice(start, start + _MOST_SUMMED))
+            codes, counts = part.codes, part.counts
             for place, function in enumerate(functions):
                 values = np.full(len(codes), float(scale))
                 for name, factor in function.items():
@@ -287,7 +287,7 @@ class SealedCells(SealedValue):
                 f"{len(part_of)} entries; pass one per code."
             )
         cells = unseal(self)
-        belongs = np.asarray(part_of)[cells.codes[:, place]]
+        belongs = np.asarray(part_of)[cells.column(place)]
         parts = self.part.divided(map(str, range(max(part_of) + 1)))
         return [
             SealedCells(cells.only(belongs == at), self.sensitivity, part)

@@ -305,7 +305,7 @@ class CellCounts(CellMechanism):
         noisy = self.count.noisy(exact.counts, noise)
         shown = np.ones(len(noisy), np.bool_) if self.whole_domain else noisy > 0
         # Cells stay in the order of their codes, which reveals nothing beyond their presence.
-        return NoisyCells(exact.codes[shown], noisy[shown])
+        return NoisyCells(exact.only(shown).codes, noisy[shown])
 
 
 # Publication of tuples with noisy counts, where a record has one tuple in several groups.

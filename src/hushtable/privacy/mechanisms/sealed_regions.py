@@ -8,7 +8,7 @@ by the quality functions of Qardaji and Li or by `hushtable.kernels.TELLING`;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,8 +53,8 @@ class OrderedCells:
     ----------
     axes : sequence of OrderedAxis
         The attributes that are cut.
-    codes : array (cells, axes)
-        Codes of the occupied cells; further columns are not used.
+    columns : iterable of arrays
+        Codes of the occupied cells on each axis.
     classes : array
         Class of each cell.
     n_classes : int
@@ -66,7 +66,7 @@ class OrderedCells:
     def __init__(
         self,
         axes: Sequence[OrderedAxis],
-        codes: Integers,
+        columns: Iterable[Integers],
         classes: Integers,
         n_classes: int,
         counts: Integers,
@@ -76,8 +76,8 @@ class OrderedCells:
         self.order = np.arange(len(counts), dtype=np.int32)
         few = all(axis.size <= np.iinfo(np.int16).max for axis in axes)
         self.positions = np.empty((len(axes), len(counts)), np.int16 if few else np.int32)
-        for at, axis in enumerate(axes):
-            self.positions[at] = axis.positions(codes[:, at])
+        for at, (axis, codes) in enumerate(zip(axes, columns, strict=True)):
+            self.positions[at] = axis.positions(codes)
         self._subsets = np.array([axis.subsets for axis in axes], np.bool_)
 
     def class_counts(self, begins: Integers, ends: Integers) -> Integers:
@@ -158,9 +158,10 @@ class SealedRegions(SealedValue):
         With `n_classes`, the last column contains the class.
         """
         exact = unseal(cells)
-        classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
-        codes = exact.codes if places is None else exact.codes[:, list(places)]
-        ordered = OrderedCells(axes, codes, classes, n_classes or 1, exact.counts)
+        last = len(exact.domain.shape) - 1
+        classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.column(last)
+        columns = map(exact.column, range(len(axes)) if places is None else places)
+        ordered = OrderedCells(axes, columns, classes, n_classes or 1, exact.counts)
         return cls(ordered, cells.sensitivity, cells.part)
 
     def _where(self, regions: Sequence[int]) -> tuple[Integers, Integers]:

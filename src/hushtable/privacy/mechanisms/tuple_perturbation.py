@@ -384,7 +384,7 @@ class KeptTuples(CellMechanism):
         held = exact.counts > 0
         shown = ~held
         shown[held] = self.law.keep(exact.codes[held], exact.counts[held], noise)
-        return np.asarray(exact.codes[shown])
+        return np.asarray(exact.only(shown).codes)
 
 
 @dataclass
@@ -468,7 +468,7 @@ class NextView(Mechanism):
     def draw(self, exact: Any, noise: Noise) -> list[Keys]:
         """Return all views, the new one last."""
         past = self.past
-        table = TupleSet(exact.domain, exact.domain.pack(exact.codes))
+        table = TupleSet(exact.domain, exact.keys)
         if not self.repeats:
             fresh = TupleSet(table.domain, table.keys[~is_among(table.keys, past.seen)])
             past.views.append(fresh.perturbed(self.law, noise))
