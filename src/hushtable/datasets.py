@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushtable.schema import Schema
 
-_SAMPLE_ROWS = 12_000
 
-
+@cache
 def sample_schema() -> Schema:
     """Return the schema of the sample."""
     return Schema.parse((files("hushtable") / "sample_schema.yaml").read_text(encoding="utf-8"))
 
 
+@cache
 def sample() -> pa.Table:
     """Return the sample: 12,000 visits to a clinic, the same on every call.
 
@@ -28,7 +28,7 @@ def sample() -> pa.Table:
     (12000, ['visit', 'age', 'sex', 'region', 'smoker', 'diagnosis'])
     """
     rng = np.random.default_rng(2012)
-    n = _SAMPLE_ROWS
+    n = 12_000
     age = np.clip(np.where(rng.random(n) < 0.3, rng.normal(12, 8, n), rng.normal(52, 18, n)), 0, 99)
     male = rng.random(n) < 0.48
     region = rng.choice(5, n, p=[0.34, 0.22, 0.2, 0.14, 0.1])
@@ -50,16 +50,16 @@ def sample() -> pa.Table:
     diagnosis = np.minimum((rng.random((n, 1)) > chance).sum(1), 6)
     columns = sample_schema().attributes
 
-    def values(name: str) -> NDArray[np.str_]:
-        return np.array([columns[name].name(code) for code in range(columns[name].n_values)])
+    def values(name: str) -> list[str]:
+        return [columns[name].name(code) for code in range(columns[name].n_values)]
 
     return pa.table(
         {
             "visit": [f"v{number:05d}" for number in range(n)],
             "age": pa.array(age.astype(np.int64)),
             "sex": np.where(male, "M", "F"),
-            "region": values("region")[region],
+            "region": np.take(values("region"), region),
             "smoker": pa.array(np.where(smokes, "yes", "no"), mask=unknown),
-            "diagnosis": values("diagnosis")[diagnosis],
+            "diagnosis": np.take(values("diagnosis"), diagnosis),
         }
     )

@@ -55,8 +55,7 @@ def checked(subject: Subject, clock: Clock) -> list[Finding]:
     found = [_finding(COUNTED, "any difference in counts or identities", faults)]
     promises = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
     if promises and subject.noise.is_private and hasattr(subject.method, "plan"):
-        charged = _ledger_faults(subject)
-        found.append(_finding(CHARGED, "any charge below the promise", charged))
+        found.append(_finding(CHARGED, "any charge below the promise", _ledger_faults(subject)))
     return found
 
 
