@@ -17,6 +17,7 @@ from hushtable.cli.options import (
     NoiseName,
     PayingOptions,
     SchemaPath,
+    named_files,
     with_method_options,
 )
 from hushtable.cli.plain import print_json
@@ -39,23 +40,9 @@ PersonsToExpect = Annotated[
 
 
 def files_of(given: list[str]) -> dict[str, str]:
-    """Parse arguments TABLE=FILE to the file of each table.
-
-    Examples
-    --------
-    >>> files_of(["persons=p.csv", "visits=v.parquet"])
-    {'persons': 'p.csv', 'visits': 'v.parquet'}
-    """
-    files: dict[str, str] = {}
-    problems = []
-    for text in given:
-        name, sign, file = text.partition("=")
-        if not (name and sign and file):
-            problems.append(f"{text!r} is not TABLE=FILE, such as visits=visits.csv.")
-        elif name in files:
-            problems.append(f"table {name!r} is given twice; give one file, or a pattern with *.")
-        else:
-            files[name] = file
+    """Return the file of each table, from arguments TABLE=FILE."""
+    problems: list[str] = []
+    files = named_files(given, problems)
     ParameterError.raise_if_any(problems)
     return files
 

@@ -91,6 +91,26 @@ Repeats = Annotated[int, typer.Option(help="Training runs per model.", min=1)]
 Questions = Annotated[int, typer.Option(help="Count queries of each kind.", min=1)]
 
 
+def named_files(given: list[str], problems: list[str]) -> dict[str, str]:
+    """Parse NAME=FILE to the file of each table; add what is wrong to the problems.
+
+    Examples
+    --------
+    >>> named_files(["persons=p.csv", "visits=v.parquet"], [])
+    {'persons': 'p.csv', 'visits': 'v.parquet'}
+    """
+    files: dict[str, str] = {}
+    for text in given:
+        name, _, file = text.partition("=")
+        if not (name and file):
+            problems.append(f"{text!r} is not NAME=FILE, such as visits=visits.csv.")
+        elif name in files:
+            problems.append(f"table {name!r} is given twice; give one file, or a pattern with *.")
+        else:
+            files[name] = file
+    return files
+
+
 def stated_decision(responsible: str, reason: str, review_by: str) -> Decision | None:
     """Return the decision to record, or None if none of the three options is given."""
     if not (responsible or reason or review_by):

@@ -4,94 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import hushtable as ht
-from hushtable.cli.options import AsJson, ReleasePath
+from hushtable.cli.options import AsJson, ReleasePath, named_files
 from hushtable.cli.plain import print_folded, print_json, print_line
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hushtable.query.answers.estimator import Scope
     from hushtable.query.answers.table import EstimateTable
-
-
-# Options of ``hushtable query`` as one question, and the output of its answer.
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryOptions:
-    """Question to a release: a count, unless `mean`, `quantile` or `regress` is set."""
-
-    where: str | None
-    by: tuple[str, ...] = ()
-    mean: str | None = None  # column
-    quantile: str | None = None  # COLUMN:PROBABILITY
-    regress: str | None = None  # formula
-    share: str | None = None  # condition
-    sql: str | None = None
-    logistic: bool = False
-    scope: Literal["people", "population"] = "people"
-
-    def problems(self) -> list[str]:
-        """Return a message for each invalid or conflicting option."""
-        asked = [
-            name for name in ("mean", "quantile", "share", "regress", "sql") if getattr(self, name)
-        ]
-        found = []
-        if len(asked) > 1:
-            found.append(f"--{' and --'.join(asked)} cannot be combined; choose one.")
-        if self.logistic and not self.regress:
-            found.append("--logistic requires --regress; give a formula.")
-        if self.regress and self.by:
-            found.append(
-                "--by cannot be combined with --regress; put the column in the formula as "
-                "C(column)."
-            )
-        if self.sql and (self.by or self.where or self.scope != "people"):
-            found.append("--sql cannot be combined with a WHERE clause, --by or --population; "
-                         "write WHERE and GROUP BY in the query.")  # fmt: skip
-        if self.where is None and not asked and not self.by:
-            found.append("no question is given; add a WHERE clause, --by, --mean, --quantile, "
-                         "--share, --regress or --sql.")  # fmt: skip
-        if self.quantile:
-            _, sign, probability = self.quantile.rpartition(":")
-            if not sign or _number(probability) is None:
-                found.append(f"--quantile is {self.quantile!r}; it must be COLUMN:PROBABILITY, "
-                             "such as age:0.5.")  # fmt: skip
-        return found
-
-    def ask(
-        self, release: ht.Release, tables: Mapping[str, pa.Table]
-    ) -> ht.Estimate | EstimateTable:
-        """Query a release; the condition may look up values in the analyst's `tables`."""
-        where = self.where
-        if where is not None and tables:
-            from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
-
-            where = look_up(where, release.schema, tables)
-        if self.share:
-            return release.share(self.share, where, by=self.by, scope=self.scope)
-        if self.sql:
-            return release.sql(self.sql)
-        if self.mean:
-            return release.mean(self.mean, where, by=self.by, scope=self.scope)
-        if self.quantile:
-            column, _, probability = self.quantile.rpartition(":")
-            return release.quantile(column, float(probability), where, by=self.by, scope=self.scope)
-        if self.regress:
-            return release.regression(self.regress, where, logistic=self.logistic, scope=self.scope)
-        return release.count(where, by=self.by, scope=self.scope)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def show_answer(answer: ht.Estimate | EstimateTable, *, as_json: bool) -> None:
@@ -115,20 +40,6 @@ def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | No
         write_whole(csv, table.to_csv())
     if plot is not None:
         answer.plot().save(plot)
-
-
-def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
-    """Raise one error that lists conflicting options and files that cannot be written."""
-    from hushtable.files.writing import require_new  # noqa: PLC0415 - slow to import
-
-    problems = asked.problems()
-    for path, suffixes in ((csv, ()), (plot, (".svg",))):
-        try:
-            if path is not None:
-                require_new(path, *suffixes)
-        except ParameterError as error:
-            problems += error.problems
-    ParameterError.raise_if_any(problems)
 
 
 def show(release: ReleasePath, as_json: AsJson = False) -> None:
@@ -193,20 +104,44 @@ def query(
     plot
         Draw the answer and its interval to a new SVG file.
     """
-    asked = QueryOptions(
-        where=where,
-        by=tuple(by or ()),
-        mean=mean,
-        quantile=quantile,
-        regress=regress,
-        share=share,
-        sql=sql,
-        logistic=logistic,
-        scope="population" if population else "people",
-    )
-    require(asked, csv, plot)
+    kinds = {"mean": mean, "quantile": quantile, "share": share, "regress": regress, "sql": sql}
+    asked = [name for name, given in kinds.items() if given]
+    of_column, _, probability = (quantile or "").rpartition(":")
+    problems = {
+        f"--{' and --'.join(asked)} cannot be combined; choose one.": len(asked) > 1,
+        "--logistic requires --regress; give a formula.": logistic and not regress,
+        "--by cannot be combined with --regress; put the column in the formula as C(column).": (
+            regress and by
+        ),
+        "--sql cannot be combined with a WHERE clause, --by or --population; write WHERE and GROUP "
+        "BY in the query.": sql and (by or where or population),
+        "no question is given; add a WHERE clause, --by, --mean, --quantile, --share, --regress or "
+        "--sql.": where is None and not asked and not by,
+        f"--quantile is {quantile!r}; it must be COLUMN:PROBABILITY, such as age:0.5.": (
+            quantile and not (of_column and _is_number(probability))
+        ),
+    }
+    _require(problems, csv, plot)
     opened = _load(release) if of is None else _load(release).of(of)
-    answer = asked.ask(opened, _public_tables(table or []))
+    if where is not None and table:
+        from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
+
+        where = look_up(where, opened.schema, _public_tables(table))
+    scope: Scope = "population" if population else "people"
+    groups = tuple(by or ())
+    answer: ht.Estimate | EstimateTable
+    if share:
+        answer = opened.share(share, where, by=groups, scope=scope)
+    elif sql:
+        answer = opened.sql(sql)
+    elif mean:
+        answer = opened.mean(mean, where, by=groups, scope=scope)
+    elif quantile:
+        answer = opened.quantile(of_column, float(probability), where, by=groups, scope=scope)
+    elif regress:
+        answer = opened.regression(regress, where, logistic=logistic, scope=scope)
+    else:
+        answer = opened.count(where, by=groups, scope=scope)
     write(answer, csv, plot)
     show_answer(answer, as_json=as_json)
 
@@ -323,26 +258,40 @@ def _load(folder: Path) -> ht.Release:
         gc.enable()
 
 
+def _require(problems: Mapping[str, object], csv: Path | None, plot: Path | None) -> None:
+    """Refuse a question with problems, and output files that cannot be written."""
+    from hushtable.files.writing import require_new  # noqa: PLC0415 - slow to import
+
+    found = [said for said, holds in problems.items() if holds]
+    for path, suffixes in ((csv, ()), (plot, (".svg",))):
+        try:
+            if path is not None:
+                require_new(path, *suffixes)
+        except ParameterError as error:
+            found += error.problems
+    ParameterError.raise_if_any(found)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:
-    """Read the tables given as NAME=FILE."""
+    """Read public files as tables, from ``NAME=FILE``."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     import pyarrow.csv as pa_csv  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     tables: dict[str, pa.Table] = {}
-    problems = []
-    for item in given:
-        name, sign, file = item.partition("=")
-        if not name or not sign:
-            problems.append(f"{item!r} is not NAME=FILE.")
-            continue
-        if name in tables:
-            problems.append(f"table {name!r} is given twice; give each name once.")
-            continue
+    problems: list[str] = []
+    for name, file in named_files(given, problems).items():
+        read = pq.read_table if file.endswith(".parquet") else pa_csv.read_csv
         try:
-            tables[name] = (
-                pq.read_table(file) if file.endswith(".parquet") else pa_csv.read_csv(file)
-            )
+            tables[name] = read(file)
         except (OSError, pa.ArrowInvalid) as error:
             problems.append(f"table {name!r}: cannot read {file!r}: {error}.")
     ParameterError.raise_if_any(problems)
