@@ -96,7 +96,7 @@ def test_files_are_named_by_their_tables(run: Run, clinic: Path) -> None:
     schema = clinic / "schema.yaml"
     done = run("linked", "check", schema, "persons.csv", "visits=a", "visits=b")
     assert done.code == 2
-    assert "'persons.csv' is not TABLE=FILE" in done.err
+    assert "'persons.csv' is not NAME=FILE" in done.err
     assert "'visits' is given twice" in done.err
     done = run("linked", "check", schema, tables(clinic)[0])
     assert done.code == 2

@@ -79,7 +79,7 @@ def test_a_number_of_a_statement_is_bounded(
 ) -> None:
     release = Release.load(changed(*path, value=value))
     with pytest.raises(HushtableError, match=message):
-        _ = release.count("age >= 40"), release._estimator.total
+        _ = release.count("age >= 40"), release.estimator.total
 
 
 def test_other_numbers_that_are_read_from_text_are_bounded(published: Path) -> None:

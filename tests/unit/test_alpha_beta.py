@@ -816,7 +816,7 @@ def test_frapp_is_local_and_unbiased(tmp_path: Path) -> None:
     assert release.table().num_rows == 5000
     assert "Local perturbation" in (tmp_path / "r" / "STATEMENT.md").read_text()
     for where, truth in (("a < 7", 5000), ("b = 0", 1667), ("a > 7", 0)):
-        answer = release._estimator.answer(where)  # type: ignore[attr-defined]
+        answer = release.estimator.answer(where)  # type: ignore[attr-defined]
         assert abs(answer.unbiased - truth) < 5.5 * answer.std(truth)
 
 

@@ -99,7 +99,7 @@ def test_answers_hold_and_are_narrower_than_what_is_sure(
     table, published = release
     likely = {where: published.count(where) for where, *_ in CONDITIONS}
     monkeypatch.setattr(cell_estimator, "MAX_SPREAD", 0)
-    published._estimator.__dict__.pop("hidden_rows", None)
+    published.estimator.__dict__.pop("hidden_rows", None)
     held, ratios = [], []
     for where, one, other, way in CONDITIONS:
         kept = slice(0, one + 1) if way == "<=" else slice(one, 8)

@@ -300,7 +300,7 @@ def test_prices_follow_from_the_rows_of_a_person(data: dict[str, pa.Table]) -> N
 
 
 def test_a_copy_with_a_dangling_key_is_refused(release: Release) -> None:
-    estimator = release._estimator
+    estimator = release.estimator
     tables = dict(estimator.tables)
     tables["visits"] = tables["visits"].set_column(
         1, "person", pa.array(np.full(tables["visits"].num_rows, 10**9))

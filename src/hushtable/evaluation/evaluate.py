@@ -18,7 +18,7 @@ from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError, unpublished
-from hushtable.evaluation.findings import TEXTS, Findings
+from hushtable.evaluation.findings import PACKAGED, TEXTS, Findings
 from hushtable.evaluation.inputs import AlignedTables, CodedRows, align_tables, read_rows
 from hushtable.evaluation.risk.attacks import (
     HELD_BACK,
@@ -39,16 +39,7 @@ from hushtable.schema import Schema
 INTERNAL = TEXTS["internal report"]
 NO_ROWS = TEXTS["no rows to attack"]
 
-PLAIN_TABLE: dict[str, Any] = {
-    "release": {"method": None, "paper": None, "created": None, "tables": {}},
-    "promise": {
-        "sentences": ["None. This is a plain table, published without a statement."],
-        "unprotected": ["Everything: this table has no promise."],
-        "seeded": False,
-    },
-    "spent": {"split": {}, "ledger": None},
-    "parameters": {},
-}
+PLAIN_TABLE: dict[str, Any] = PACKAGED["plain_table"]
 """Entries of a report about a table without statement, in place of those from a statement."""
 
 

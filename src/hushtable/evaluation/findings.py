@@ -83,15 +83,16 @@ class Metric(Plain):
         return MetricValue(metric=self.name, of=of, value=value, low=low, high=high)
 
 
-_PACKAGED = read_packaged("hushtable.evaluation", "texts.yaml")
+PACKAGED = read_packaged("hushtable.evaluation", "texts.yaml")
+"""Definitions of metrics, and texts."""
 
-TEXTS: dict[str, str] = _PACKAGED["texts"]
+TEXTS: dict[str, str] = PACKAGED["texts"]
 """Sentences in reports."""
 
 
 def metric_named(name: str) -> Metric:
     """Return a metric as `texts.yaml` defines it."""
-    return Metric(name=name, **_PACKAGED["metrics"][name])
+    return Metric(name=name, **PACKAGED["metrics"][name])
 
 
 @dataclass(frozen=True, kw_only=True)

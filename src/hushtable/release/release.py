@@ -268,7 +268,8 @@ class Release:
             ) from error
 
     @cached_property
-    def _estimator(self) -> Estimator:
+    def estimator(self) -> Estimator:
+        """The estimator that reads the tables of this release."""
         tables = {name: self.table(name) for name in self.statement.tables}
         with self._fitting():
             return estimator_for(
@@ -298,8 +299,8 @@ class Release:
         >>> visits.mean("cost", where="ward = 'icu'", by="persons.sex")  # doctest: +SKIP
         EstimateTable(...)
         """
-        found, estimator = Release(self.folder, self.statement), self._estimator.of(table)
-        found.__dict__.update(_estimator=estimator, schema=estimator.schema)
+        found, estimator = Release(self.folder, self.statement), self.estimator.of(table)
+        found.__dict__.update(estimator=estimator, schema=estimator.schema)
         return found
 
     @overload
@@ -375,12 +376,12 @@ class Release:
         if where is None or scope != "people":
             return self._answer(lambda asked: asked.count(where, scope))
         with self._fitting():  # without the imports of other questions
-            answer = self._impossible(where) or self._estimator.count(where)
-        return self._about(replace(answer, what=self._estimator.unit_text))
+            answer = self._impossible(where) or self.estimator.count(where)
+        return self._about(replace(answer, what=self.estimator.unit_text))
 
     def _about(self, answer: _Answer) -> _Answer:
         """Add labels of groups, and a note on the bound on rows per person, if there is one."""
-        bounded = self._estimator.bounded
+        bounded = self.estimator.bounded
         if isinstance(answer, Estimate):
             return replace(answer, notes=(*answer.notes, bounded)) if bounded else answer
         known = self.schema.attributes
@@ -412,7 +413,7 @@ class Release:
     def _questions(self) -> ReleaseQuestions:
         from hushtable.query.answers.questions import ReleaseQuestions  # noqa: PLC0415 - slow
 
-        return ReleaseQuestions(self._estimator)
+        return ReleaseQuestions(self.estimator)
 
     def _answer(self, ask: Callable[[ReleaseQuestions], _Answer]) -> _Answer:
         with self._fitting():
@@ -535,7 +536,7 @@ class Release:
         from hushtable.query.answers.additive import additive_tables  # noqa: PLC0415 - slow
 
         with self._fitting():
-            return additive_tables(self._estimator, self.schema.name, tables)
+            return additive_tables(self.estimator, self.schema.name, tables)
 
     def mean(
         self,
@@ -970,11 +971,11 @@ class Release:
             release without generalized values.
         """
         with self._fitting():
-            rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            rows = self.estimator.drawn_frame() if drawn else self.estimator.frame()
             named = [self.schema.unit.column, *self.schema.attributes]
             rows = rows.select([name for name in named if name in rows.column_names])
             rows = self._keeping_rules(rows, {} if drawn else self.recode)
-            if where is not None and self._estimator.recode and not drawn:
+            if where is not None and self.estimator.recode and not drawn:
                 raise ParameterError(
                     "the rows of this release have generalized values, to which a WHERE clause "
                     "does not apply; add drawn=True."
@@ -985,7 +986,7 @@ class Release:
                     some_rows,
                 )
 
-                rows = some_rows(self._estimator.asked, rows, n, where, generator(seed))
+                rows = some_rows(self.estimator.asked, rows, n, where, generator(seed))
             return with_labels(rows, self.schema) if labels else rows
 
     def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
@@ -1031,7 +1032,7 @@ class Release:
 
         rng = generator(seed)
         with self._fitting():
-            return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
+            return [drawn_frame(self.estimator, rng, n) for _ in range(m)]
 
     def combine(
         self,
@@ -1082,14 +1083,14 @@ class Release:
         )
 
         frames = self.frames(m, seed=seed)
-        require_measured(frames[0], compute, self._estimator.is_measured, generator(seed))
+        require_measured(frames[0], compute, self.estimator.is_measured, generator(seed))
         return combine(frames, compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:
         """Number of published rows; `frame` returns fewer if some break a rule of the schema."""
         with self._fitting():
-            return self._estimator.n_rows
+            return self.estimator.n_rows
 
     @property
     def rows_out(self) -> int | None:
@@ -1107,12 +1108,12 @@ class Release:
         See `Estimator.published`. `rng` samples values that the release does not determine.
         """
         with self._fitting():
-            return self._estimator.published(rng)
+            return self.estimator.published(rng)
 
     @property
     def recode(self) -> Mapping[str, Recoding]:
         """Recoding of each column that was generalized before publication."""
-        return self._estimator.recode
+        return self.estimator.recode
 
     def generalize(self, frame: Any) -> pa.Table:
         """Generalize the values of another table like those of this release.
@@ -1136,7 +1137,7 @@ class Release:
         ReleaseError
             If the release has no generalized values.
         """
-        return self._estimator.generalize(_codes_of(frame, self.schema))
+        return self.estimator.generalize(_codes_of(frame, self.schema))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Export the rows as an Arrow C stream."""

@@ -25,13 +25,12 @@ import numpy as np
 from hushtable.arrays import Floats
 from hushtable.errors import ParameterError
 from hushtable.methods.quilt.estimator import QuiltEstimator
-from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import Predicate, parse
 from hushtable.series.drift import CountPath, WaveCounts
 from hushtable.series.plan import slope_weights
-from hushtable.series.waves import Wave, Waves, in_words
+from hushtable.series.waves import Wave, Waves, in_words, quilt_of
 
 _TABLES = (
     "Estimated from the noisy tables of waves {}{}, with an estimated change of about {:.1%} of "
@@ -205,7 +204,7 @@ class SeriesAnswers:
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:
         """Estimators of all waves."""
-        return [_estimator(wave) for wave in self.waves.waves]
+        return [quilt_of(wave.release) for wave in self.waves.waves]
 
     def _place(self, wave: int) -> int:
         if wave not in self.numbers:
@@ -213,11 +212,3 @@ class SeriesAnswers:
                 f"wave {wave} is not published; there are waves {in_words(self.numbers)}."
             )
         return self.numbers.index(wave)
-
-
-def _estimator(wave: Wave) -> QuiltEstimator:
-    release = wave.release
-    tables = {name: release.table(name) for name in release.statement.tables}
-    found = estimator_for(wave.settings, release.schema, release.statement.parameters, tables)
-    assert isinstance(found, QuiltEstimator)  # noqa: S101 - all waves are quilts
-    return found

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
 from hushtable.errors import ParameterError, Refused, unpublished
-from hushtable.methods.quilt.estimator import QuiltEstimator
-from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import parse
 from hushtable.release.release import Release
 from hushtable.schema import Column, Schema
 from hushtable.series.panel import TRANSITIONS, moves_of, n_staying, persons_of
-from hushtable.series.waves import in_words
+from hushtable.series.waves import in_words, quilt_of
 
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations
 _NAMED = 4  # maximum number of values named in the label of a bucket
@@ -191,11 +189,7 @@ class _Moves:
     def __init__(self, number: int, release: Release, *, replaced: bool) -> None:
         self.number, self.release, self._replaced = number, release, replaced
         self._moves = {move.column: move for move in moves_of(release)}
-        statement = release.statement
-        tables = {name: release.table(name) for name in statement.tables}
-        quilt = estimator_for(statement.estimator, release.schema, statement.parameters, tables)
-        assert isinstance(quilt, QuiltEstimator)  # noqa: S101 - all waves are quilts
-        self._quilt = quilt
+        self._quilt = quilt_of(release)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Kind, Prior, PriorRelease
+from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.release.release import STATEMENT, Release
 from hushtable.release.statement import sha256_of
 from hushtable.release.stored_prior import release_of
@@ -442,6 +443,13 @@ class EarlierWaves(Prior):
 
 def _most(rates: Mapping[str, DriftRate], columns: Iterable[str]) -> DriftRate:
     return DriftRate.most([rates[name] for name in columns] or rates.values())
+
+
+def quilt_of(release: Release) -> QuiltEstimator:
+    """Return the estimator of a wave; all waves are quilts."""
+    found = release.estimator
+    assert isinstance(found, QuiltEstimator)  # noqa: S101 - a series has only this method
+    return found
 
 
 def in_words(numbers: Iterable[int]) -> str:

@@ -36,6 +36,7 @@ from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import brief, rounded
 
 with needing("eval", "the page"):
+    from jinja2 import Environment
     from markupsafe import Markup
 
     from hushtable.files.html import templates
@@ -49,8 +50,7 @@ def render(content: Mapping[str, Any]) -> str:
     return fill_page("report.html", **content, cards=headlines(content), **_drawings(content))
 
 
-def fill_page(name: str, /, **content: Any) -> str:
-    """Fill a template; all pages share their style and number formats."""
+def _environment() -> Environment:
     environment = templates("hushtable.evaluation.report")
     environment.filters |= {
         "percent": _percent,
@@ -65,9 +65,14 @@ def fill_page(name: str, /, **content: Any) -> str:
         "plain": _plain,
         "facts": _facts,
     }
+    return environment
+
+
+def fill_page(name: str, /, **content: Any) -> str:
+    """Fill a template; all pages share their style and number formats."""
     folder = files("hushtable.evaluation.report") / "templates"
     css = Markup((folder / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    return environment.get_template(name).render(**content, css=css)
+    return _environment().get_template(name).render(**content, css=css)
 
 
 def _drawings(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,58 +166,18 @@ def _attackers(attacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the headline numbers; an overall score is deliberately left out."""
-    utility = content["utility"]
-    distances = distances_of(utility["columns"])
-    yield {
-        "what": "Single columns",
-        "value": _distance(sum(distances) / len(distances)),
-        "note": f"mean distance (0: equal, 1: disjoint); {_distance(max(distances))} at worst",
-    }
-    if pairs := utility["pairs"]:
-        yield {
-            "what": "Pairs of columns",
-            "value": _distance(pairs["mean"]["value"]),
-            "note": f"mean total variation distance; {_distance(pairs['independent'])} if columns "
-            "were independent",
-        }
-    if (workload := utility["workload"]) and workload["lines"]:
-        line = workload["lines"][0]
-        held = line["coverage"] and (
-            f"; interval coverage {_percent(line['coverage']['value'])}, median width "
-            f"{_percent(line['width']['value'])} of the {utility['about']}"
-        )
-        yield {
-            "what": "Count queries",
-            "value": _percent(line["median_relative_error"]["value"]),
-            "note": f"median relative error{held or ''}",
-        }
-    if learning := utility["learning"]:
-        best = best_accuracies(learning)
-        yield {
-            "what": "Machine learning",
-            "value": _percent(best["release"]),
-            "note": f"best accuracy; {_percent(best['original'])} if trained on the original, "
-            f"{_percent(best['nothing'])} for the majority class",
-        }
-    if attacks := content["risk"].get("attacks"):
-        n = sum(attack["succeeds"] for attack in attacks)
-        if content["reproduce"]["control"]:
-            value, note = f"{n} of {len(attacks)}", "significantly better than on the control group"
-        elif n_back := content["reproduce"].get("held_back"):
-            value = f"{n} of {len(attacks)}"
-            note = (
-                "significantly better than on the control group, in a second run of the method "
-                f"with {n_back:,} rows held back"
-            )
-        else:
-            value = "inconclusive"
-            note = (
-                f"without a control table: {n} of {len(attacks)} are better than a naive attacker, "
-                "but general knowledge about the population counts as success, too; pass rows "
-                "that were not published with --control"
-            )
-        yield {"what": "Attacks", "value": value, "note": note}
+    """Yield the headline figures: what was measured, the figure, and a remark."""
+    utility, attacks = content["utility"], content["risk"].get("attacks", [])
+    text = _environment().overlay(autoescape=False).get_template("headlines.txt")
+    lines = text.render(
+        **content,
+        distances=distances_of(utility["columns"]),
+        best=best_accuracies(utility["learning"]) if utility["learning"] else None,
+        attacks=attacks,
+        n_succeeded=sum(attack["succeeds"] for attack in attacks),
+    )
+    for line in filter(str.strip, lines.split("\n")):
+        yield dict(zip(("what", "value", "note"), line.split(" | "), strict=True))
 
 
 # --- number formats -------------------------------------------------------------------------------

@@ -9,31 +9,23 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.findings import Plain, over_repeats
+from hushtable.evaluation.findings import PACKAGED, Plain, metric_named, over_repeats
 from hushtable.evaluation.inputs import AlignedTables, CodedRows
-from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
+from hushtable.evaluation.utility.learning import Learning, learn
 from hushtable.evaluation.utility.marginals import (
     ASSOCIATION,
-    KOLMOGOROV_SMIRNOV,
-    MISSING_SHARE,
     TOTAL_VARIATION,
-    WASSERSTEIN,
     Marginals,
     SetComparison,
     compare_marginals,
 )
 from hushtable.evaluation.utility.slopes import (
-    CORRELATION,
     SlopeComparison,
     compare_slopes,
     in_short,
 )
-from hushtable.evaluation.utility.statistics import HALF_WIDTH, Statistics, ask_statistics
+from hushtable.evaluation.utility.statistics import Statistics, ask_statistics
 from hushtable.evaluation.utility.workload import (
-    ABSOLUTE,
-    COVERAGE,
-    RELATIVE,
-    WIDTH,
     CountQuestion,
     Workload,
     draw_questions,
@@ -99,21 +91,7 @@ Draws = Sequence[Sequence[CodedRows]]
 MIN_ROWS = 20
 """Minimum number of rows for training and testing models."""
 
-METRICS = (
-    TOTAL_VARIATION,
-    KOLMOGOROV_SMIRNOV,
-    WASSERSTEIN,
-    MISSING_SHARE,
-    ASSOCIATION,
-    CORRELATION,
-    RELATIVE,
-    ABSOLUTE,
-    COVERAGE,
-    WIDTH,
-    HALF_WIDTH,
-    ACCURACY,
-    BALANCED,
-)
+METRICS = tuple(map(metric_named, PACKAGED["utility"]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
