@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
+from hushtable.cli.options import AtLeastOne, NumbersPath
 from hushtable.cli.plain import visible
 from hushtable.cli.screen import (
     bar_for_each_part,
@@ -31,14 +31,14 @@ def compare(
     data: str,
     releases: list[Path],
     *,
-    control: ControlPath = None,
-    target: Target = None,
+    control: str | None = None,
+    target: str | None = None,
     out: Path | None = None,
     json_file: NumbersPath = None,
     ledger: Path | None = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    repeats: Repeats = 5,
-    questions: Questions = 20,
+    repeats: AtLeastOne = 5,
+    questions: AtLeastOne = 20,
 ) -> None:
     """Compare releases of one table: promise, error, accuracy, risk, size and time (internal).
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
+from hushtable.cli.options import AtLeastOne, NumbersPath
 from hushtable.cli.screen import (
     bar_for_each_part,
     console,
@@ -26,9 +26,9 @@ def evaluate(
     release: str,
     data: str | None = None,
     *,
-    control: ControlPath = None,
+    control: str | None = None,
     schema: Path | None = None,
-    target: Target = None,
+    target: str | None = None,
     nodes: Path | None = None,
     source_column: str = "source",
     target_column: str = "target",
@@ -36,8 +36,8 @@ def evaluate(
     json_file: NumbersPath = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     draws: Annotated[int, typer.Option(min=1)] = 3,
-    repeats: Repeats = 5,
-    questions: Questions = 20,
+    repeats: AtLeastOne = 5,
+    questions: AtLeastOne = 20,
     hold_back: bool = True,
     check: list[str] | None = None,
     quasi: list[str] | None = None,

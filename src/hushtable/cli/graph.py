@@ -14,11 +14,9 @@ from hushtable.cli.ending import Publishing
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
     AsJson,
-    NewFolder,
     NoiseName,
     OptionDefault,
     PayingOptions,
-    ReleasePath,
     with_method_options,
 )
 from hushtable.cli.publish import show_published
@@ -45,7 +43,7 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
         method: Any,
         edges: Path,
         *,
-        out: NewFolder,
+        out: Path,
         nodes: Path | None = None,
         source: str = "source",
         target: str = "target",
@@ -103,7 +101,7 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
 
 
 def generate(
-    release: ReleasePath,
+    release: Path,
     *,
     out: Path,
     model: Literal["configuration", "exact"] = "configuration",

@@ -1,4 +1,10 @@
-"""``hushtable ledger``: the privacy budget of a table: cap, charges and remainder."""
+"""``hushtable ledger``: the privacy budget of a table: cap, charges and remainder.
+
+Parameters
+----------
+file : FILE
+    Ledger file.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -17,9 +22,6 @@ import hushtable as ht
 from hushtable.cli.options import (
     AsJson,
     CommandGroup,
-    Reason,
-    Responsible,
-    ReviewBy,
     stated_decision,
 )
 from hushtable.cli.plain import print_json, visible
@@ -31,20 +33,18 @@ ledger_group = CommandGroup(
     name="ledger", no_args_is_help=True, help="Manage the privacy budget of a table."
 )
 
-LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="Ledger file.")]
-
 
 @ledger_group.command("init")
 def init(
-    file: LedgerPath,
+    file: Path,
     *,
     epsilon: str,
     delta: str = "0",
     schema: Path | None = None,
     allow_uncounted: bool = False,
-    responsible: Responsible = "",
-    reason: Reason = "",
-    review_by: ReviewBy = "",
+    responsible: str = "",
+    reason: str = "",
+    review_by: str = "",
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger with a cap on the total privacy budget.
@@ -76,7 +76,7 @@ def init(
 
 
 @ledger_group.command("show")
-def show(file: LedgerPath, *, as_json: AsJson = False, html: Path | None = None) -> None:
+def show(file: Path, *, as_json: AsJson = False, html: Path | None = None) -> None:
     """Verify the ledger, then show charges and the remaining budget.
 
     Parameters
@@ -104,7 +104,7 @@ def show(file: LedgerPath, *, as_json: AsJson = False, html: Path | None = None)
 
 @ledger_group.command("reserve")
 def reserve(
-    file: LedgerPath,
+    file: Path,
     *,
     epsilon: str,
     purpose: str,
@@ -144,10 +144,11 @@ def reserve(
 
 @ledger_group.command("review")
 def review(
-    file: LedgerPath,
-    responsible: Responsible = "",
-    reason: Reason = "",
-    review_by: ReviewBy = "",
+    file: Path,
+    *,
+    responsible: str = "",
+    reason: str = "",
+    review_by: str = "",
     as_json: AsJson = False,
 ) -> None:
     """Record a review or a change of the responsible person; what is not given stays."""
@@ -156,7 +157,7 @@ def review(
 
 
 @ledger_group.command("cancel")
-def cancel(file: LedgerPath, reservation: int, *, as_json: AsJson = False) -> None:
+def cancel(file: Path, reservation: int, *, as_json: AsJson = False) -> None:
     """Cancel a reservation and free its remainder; charges to it remain.
 
     Parameters
@@ -169,7 +170,7 @@ def cancel(file: LedgerPath, reservation: int, *, as_json: AsJson = False) -> No
 
 
 @ledger_group.command("verify")
-def verify(file: LedgerPath, *, receipt: str | None = None, as_json: AsJson = False) -> None:
+def verify(file: Path, *, receipt: str | None = None, as_json: AsJson = False) -> None:
     """Check that the ledger was not modified or, with --receipt, replaced by an older copy.
 
     Parameters
@@ -182,7 +183,7 @@ def verify(file: LedgerPath, *, receipt: str | None = None, as_json: AsJson = Fa
 
 
 @ledger_group.command("void")
-def void(file: LedgerPath, entry: int, *, reason: str, as_json: AsJson = False) -> None:
+def void(file: Path, entry: int, *, reason: str, as_json: AsJson = False) -> None:
     """Refund a charge for which nothing was released; the decision is recorded.
 
     Parameters

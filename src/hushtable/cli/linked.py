@@ -1,22 +1,28 @@
-"""``hushtable linked``: publish linked tables, such as persons and their visits."""
+"""``hushtable linked``: publish linked tables, such as persons and their visits.
+
+Parameters
+----------
+tables : TABLE=FILE...
+    One file for each table of the schema.
+rows
+    Expected number of persons, from public knowledge; a rough guess.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
-    Anyway,
     AsJson,
     EngineOption,
-    MemoryLimit,
-    NewFolder,
     NoiseName,
     PayingOptions,
-    SchemaPath,
+    RowsToExpect,
     named_files,
     with_method_options,
 )
@@ -29,15 +35,6 @@ from hushtable.errors import ParameterError
 if TYPE_CHECKING:
     from hushtable.methods.linked.linked import Linked
 
-TableFiles = Annotated[
-    list[str],
-    typer.Argument(metavar="TABLE=FILE...", help="One file for each table of the schema."),
-]
-PersonsToExpect = Annotated[
-    int | None,
-    typer.Option(help="Expected number of persons, from public knowledge; a rough guess.", min=0),
-]
-
 
 def files_of(given: list[str]) -> dict[str, str]:
     """Return the file of each table, from arguments TABLE=FILE."""
@@ -47,7 +44,7 @@ def files_of(given: list[str]) -> dict[str, str]:
     return files
 
 
-def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> None:
+def check(schema: Path, tables: list[str], as_json: AsJson = False) -> None:
     """Report out-of-domain values, bad keys, orphan rows and surplus rows (custodian only)."""
     from hushtable.engine.linked_tables import open_linked  # noqa: PLC0415 - keeps other commands quick
     from hushtable.engine.output_guard import silenced  # noqa: PLC0415
@@ -81,9 +78,7 @@ def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> No
 
 def _plan_command(kind: type[Linked]) -> Callable[..., None]:
     @with_method_options(kind)
-    def plan(
-        method: Any, schema: SchemaPath, rows: PersonsToExpect = None, as_json: AsJson = False
-    ) -> None:
+    def plan(method: Any, schema: Path, rows: RowsToExpect = None, as_json: AsJson = False) -> None:
         from hushtable.methods.base import SUPPOSED_ROWS  # noqa: PLC0415
         from hushtable.schema.linked_schema import LinkedSchema  # noqa: PLC0415
 
@@ -103,16 +98,16 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
     @with_method_options(kind)
     def publish(
         method: Any,
+        schema: Path,
+        tables: list[str],
         *,
-        schema: SchemaPath,
-        tables: TableFiles,
-        out: NewFolder,
+        out: Path,
         pays: PayingOptions,
         engine: EngineOption = "auto",
         noise: NoiseName = "secure",
-        memory_limit: MemoryLimit = None,
-        rows: PersonsToExpect = None,
-        anyway: Anyway = False,
+        memory_limit: str | None = None,
+        rows: RowsToExpect = None,
+        anyway: bool = False,
         as_json: AsJson = False,
     ) -> None:
         from hushtable.publishing.publish import publish_linked  # noqa: PLC0415 - slow to import

@@ -1,10 +1,55 @@
-"""Command-line options: those shared by several commands, and those made from method fields."""
+"""Command-line options: those shared by several commands, and those made from method fields.
+
+A command's docstring describes its arguments and options. Those of several commands are described
+here, or in the docstring of the commands' module:
+
+Parameters
+----------
+schema : SCHEMA
+    Schema file (YAML).
+data : DATA
+    File (CSV, TSV, Parquet, Excel, JSON lines, Feather, Stata, SPSS, SAS), glob pattern for several
+    files, or database URL such as sqlite:///FILE?table=NAME.
+release : RELEASE
+    Release folder.
+as_json
+    Write JSON to standard output.
+rows
+    Expected number of rows, from public knowledge; a rough guess.
+out
+    New folder for the release.
+engine
+    Engine that counts.
+noise
+    Noise samplers: built in, or OpenDP's.
+responsible : WHO
+    Person responsible, recorded in the ledger.
+reason
+    Justification, recorded in the ledger.
+review_by : DAY
+    Review date, such as 2027-06-30, recorded in the ledger.
+memory_limit
+    Memory limit for counting, such as 1GB.
+anyway
+    Publish even if the forecast is mostly noise.
+control : DATA
+    Control rows from the same population, not used in the release.
+target
+    Column to predict; default: the schema's target.
+json_file : FILE
+    Write results to a new JSON file; - for standard output.
+repeats
+    Training runs per model.
+questions
+    Count queries of each kind.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import inspect
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -35,60 +80,12 @@ Kind = TypeVar("Kind", bound="Parameters")
 
 # --- shared options -------------------------------------------------------------------------------
 
-SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file (YAML).")]
-DataPath = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="File (CSV, TSV, Parquet, Excel, JSON lines, Feather, Stata, SPSS, SAS), glob pattern "
-        "for several files, or database URL such as sqlite:///FILE?table=NAME.",
-    ),
-]
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
-
-RowsToExpect = Annotated[
-    int | None,
-    typer.Option(help="Expected number of rows, from public knowledge; a rough guess.", min=0),
-]
-
-NewFolder = Annotated[Path, typer.Option(help="New folder for the release.")]
-EngineOption = Annotated[
-    Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="Engine that counts.")
-]
-NoiseName = Annotated[
-    Literal["secure", "opendp"], typer.Option(help="Noise samplers: built in, or OpenDP's.")
-]
-Responsible = Annotated[
-    str, typer.Option(metavar="WHO", help="Person responsible, recorded in the ledger.")
-]
-Reason = Annotated[str, typer.Option(help="Justification, recorded in the ledger.")]
-ReviewBy = Annotated[
-    str,
-    typer.Option(metavar="DAY", help="Review date, such as 2027-06-30, recorded in the ledger."),
-]
-MemoryLimit = Annotated[str | None, typer.Option(help="Memory limit for counting, such as 1GB.")]
-Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Publish even if the forecast is mostly noise.")
-]
-
-ControlPath = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DATA", help="Control rows from the same population, not used in the release."
-    ),
-]
-Target = Annotated[
-    str | None, typer.Option(help="Column to predict; default: the schema's target.")
-]
-NumbersPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Write results to a new JSON file; - for standard output."
-    ),
-]
-Repeats = Annotated[int, typer.Option(help="Training runs per model.", min=1)]
-Questions = Annotated[int, typer.Option(help="Count queries of each kind.", min=1)]
+AsJson = Annotated[bool, typer.Option("--json")]
+NumbersPath = Annotated[Path | None, typer.Option("--json")]
+RowsToExpect = Annotated[int | None, typer.Option(min=0)]
+AtLeastOne = Annotated[int, typer.Option(min=1)]
+EngineOption = Literal["auto", "memory", "duckdb", "spark"]
+NoiseName = Literal["secure", "opendp"]
 
 
 def named_files(given: list[str], problems: list[str]) -> dict[str, str]:
@@ -145,9 +142,9 @@ class PayingOptions:
     purpose: str = ""
     same_people: str | None = None
     receipt: str | None = None
-    responsible: Responsible = ""
-    reason: Reason = ""
-    review_by: ReviewBy = ""
+    responsible: str = ""
+    reason: str = ""
+    review_by: str = ""
     state_decision: bool = False
 
     def paying(self) -> PaymentOptions:
@@ -183,6 +180,8 @@ def described(command: Callable[..., None]) -> Callable[..., None]:
     that is off by default gets no option that turns it off. A parameter `pays: PayingOptions` is
     expanded into its fields.
     """
+    if hasattr(command, "__signature__"):  # described already
+        return command
     signature = inspect.signature(command, eval_str=True)
     command.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=list(_described_parameters(command))
@@ -192,7 +191,8 @@ def described(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _described_parameters(command: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    said = entries(command.__doc__)
+    module = sys.modules[command.__module__]
+    said = entries(__doc__) | entries(module.__doc__) | entries(command.__doc__)
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         annotation, is_option = parameter.annotation, parameter.kind is parameter.KEYWORD_ONLY
         if annotation is PayingOptions:

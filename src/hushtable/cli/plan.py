@@ -16,7 +16,6 @@ from hushtable.cli.options import (
     AsJson,
     OptionDefault,
     RowsToExpect,
-    SchemaPath,
     with_method_options,
 )
 from hushtable.cli.plain import print_json
@@ -50,7 +49,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
     @with_method_options(kind, otherwise=SOLVABLE)
     def plan(
         method: ht.Method,
-        schema: SchemaPath,
+        schema: Path,
         *,
         rows: RowsToExpect = None,
         want: str | None = None,

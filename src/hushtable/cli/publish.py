@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hushtable as ht
 from hushtable.cli.ending import Publishing, warn
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
-    Anyway,
     AsJson,
-    DataPath,
     EngineOption,
-    MemoryLimit,
-    NewFolder,
     NoiseName,
     PayingOptions,
     RowsToExpect,
-    SchemaPath,
     with_method_options,
 )
 from hushtable.cli.plain import print_json
@@ -30,17 +26,17 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
     @with_method_options(kind)
     def publish(
         method: ht.Method,
-        data: DataPath,
-        schema: SchemaPath,
+        data: str,
+        schema: Path,
         *,
-        out: NewFolder,
+        out: Path,
         pays: PayingOptions,
         engine: EngineOption = "auto",
         noise: NoiseName = "secure",
-        memory_limit: MemoryLimit = None,
+        memory_limit: str | None = None,
         columns: str | None = None,
         rows: RowsToExpect = None,
-        anyway: Anyway = False,
+        anyway: bool = False,
         explore: bool | None = None,
         as_json: AsJson = False,
     ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hushtable as ht
-from hushtable.cli.options import AsJson, ReleasePath, named_files
+from hushtable.cli.options import AsJson, named_files
 from hushtable.cli.plain import print_folded, print_json, print_line
 from hushtable.errors import ParameterError
 
@@ -42,7 +42,7 @@ def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | No
         answer.plot().save(plot)
 
 
-def show(release: ReleasePath, as_json: AsJson = False) -> None:
+def show(release: Path, as_json: AsJson = False) -> None:
     """Show the statement of a release."""
     statement = _load(release).statement
     if as_json:
@@ -56,7 +56,7 @@ def show(release: ReleasePath, as_json: AsJson = False) -> None:
 
 
 def query(
-    release: ReleasePath,
+    release: Path,
     where: str | None = None,
     *,
     by: list[str] | None = None,
@@ -146,9 +146,7 @@ def query(
     show_answer(answer, as_json=as_json)
 
 
-def describe(
-    release: ReleasePath, columns: list[str] | None = None, *, as_json: AsJson = False
-) -> None:
+def describe(release: Path, columns: list[str] | None = None, *, as_json: AsJson = False) -> None:
     """Describe columns of a release: type, values, and distribution with 95% intervals.
 
     Parameters
@@ -163,7 +161,7 @@ def describe(
         print_line(str(described))
 
 
-def export(release: ReleasePath, *, out: Path, as_json: AsJson = False) -> None:
+def export(release: Path, *, out: Path, as_json: AsJson = False) -> None:
     """Write the microdata rows of a release to a file.
 
     Parameters
@@ -180,7 +178,7 @@ def export(release: ReleasePath, *, out: Path, as_json: AsJson = False) -> None:
 
 
 def tables(
-    release: ReleasePath,
+    release: Path,
     columns: list[str],
     *,
     out: Path | None = None,
@@ -216,7 +214,7 @@ def tables(
 
 
 def metadata(
-    release: ReleasePath,
+    release: Path,
     *,
     out: Path | None = None,
     publisher: str = "",

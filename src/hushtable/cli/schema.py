@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import hushtable as ht
-from hushtable.cli.options import AsJson, CommandGroup, DataPath, SchemaPath
+from hushtable.cli.options import AsJson, CommandGroup
 from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console, print_lines, tell
 from hushtable.errors import HushtableError, ParameterError
@@ -46,7 +46,7 @@ _FOR_THE_CUSTODIAN = (
 
 @schema_group.command("draft")
 def draft(
-    data: DataPath,
+    data: str,
     *,
     out: Annotated[Path | None, typer.Option("-o", "--out")] = None,
     codebook: list[str] | None = None,
@@ -140,7 +140,7 @@ def _reading(given: dict[str, str | None]) -> FileFormat:
 
 
 @schema_group.command("review")
-def review(schema: SchemaPath) -> None:
+def review(schema: Path) -> None:
     """Confirm or correct a draft in the terminal, group by group."""
     from hushtable.drafting.review import review_groups  # noqa: PLC0415 - slow to import
     from hushtable.drafting.schema_editor import SchemaFile  # noqa: PLC0415
@@ -240,7 +240,7 @@ def matching(columns: Sequence[str], given: Sequence[str]) -> list[str]:
 
 @schema_group.command("confirm")
 def confirm(
-    schema: SchemaPath,
+    schema: Path,
     *,
     because: str,
     columns: str | None = None,
@@ -274,7 +274,7 @@ def confirm(
 
 
 @schema_group.command("check")
-def check(data: DataPath, schema: SchemaPath, as_json: AsJson = False) -> None:
+def check(data: str, schema: Path, as_json: AsJson = False) -> None:
     """Count out-of-domain values of a table and show how they are handled (custodian only)."""
     from hushtable.drafting.schema_check import out_of_domain  # noqa: PLC0415
     from hushtable.engine.output_guard import silenced  # noqa: PLC0415 - keeps other commands quick

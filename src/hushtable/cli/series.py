@@ -1,4 +1,12 @@
-"""``hushtable series``: publish the same columns in every wave, and query all waves together."""
+"""``hushtable series``: publish the same columns in every wave, and query all waves together.
+
+Parameters
+----------
+folder : SERIES
+    Folder of the series.
+where : WHERE
+    SQL WHERE clause.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +17,11 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.options import (
-    Anyway,
     AsJson,
     CommandGroup,
     EngineOption,
-    MemoryLimit,
     NoiseName,
-    Reason,
-    Responsible,
-    ReviewBy,
     RowsToExpect,
-    SchemaPath,
     stated_decision,
 )
 from hushtable.cli.plain import print_json, visible
@@ -35,8 +37,6 @@ series_group = CommandGroup(
     help="Publish the same columns in every wave, under one promise.",
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="SERIES", help="Folder of the series.")]
-Where = Annotated[str, typer.Argument(metavar="WHERE", help="SQL WHERE clause.")]
 
 Since = Annotated[
     int | None,
@@ -55,7 +55,7 @@ _TYPICAL_ROWS = 30_000
 @series_group.command("init")
 def init(
     folder: Path,
-    schema: SchemaPath,
+    schema: Path,
     *,
     epsilon: str,
     delta: str,
@@ -67,9 +67,9 @@ def init(
     rows: RowsToExpect = None,
     ledger: Path | None = None,
     same_people: str | None = None,
-    responsible: Responsible = "",
-    reason: Reason = "",
-    review_by: ReviewBy = "",
+    responsible: str = "",
+    reason: str = "",
+    review_by: str = "",
     as_json: AsJson = False,
 ) -> None:
     """Create a series: plan its total budget and forecast its errors; reads no data.
@@ -158,7 +158,7 @@ def _show_expected(expected: Expected, rows: int, change: float) -> None:
 
 @series_group.command("publish")
 def publish(
-    folder: Folder,
+    folder: Path,
     data: str,
     *,
     before: str | None = None,
@@ -167,8 +167,8 @@ def publish(
     unseen: str | None = None,
     engine: EngineOption = "auto",
     noise: NoiseName = "secure",
-    memory_limit: MemoryLimit = None,
-    anyway: Anyway = False,
+    memory_limit: str | None = None,
+    anyway: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish a wave, using all earlier waves as prior.
@@ -204,7 +204,7 @@ def publish(
 
 
 @series_group.command("show")
-def show(folder: Folder, as_json: AsJson = False) -> None:
+def show(folder: Path, as_json: AsJson = False) -> None:
     """Show the plan, the published waves and the remaining releases."""
     from fractions import Fraction  # noqa: PLC0415 - only for this command
 
@@ -246,7 +246,7 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
 
 @series_group.command("break")
 def declare_break(
-    folder: Folder, *, wave: int, columns: str, because: str, as_json: AsJson = False
+    folder: Path, *, wave: int, columns: str, because: str, as_json: AsJson = False
 ) -> None:
     """Declare a break, such as a new law: earlier waves then say nothing about later counts.
 
@@ -266,7 +266,7 @@ def declare_break(
 
 
 @series_group.command("extend")
-def extend(folder: Folder, *, waves: int, as_json: AsJson = False) -> None:
+def extend(folder: Path, *, waves: int, as_json: AsJson = False) -> None:
     """Plan more waves under the same promise; they share the budget that is left.
 
     Parameters
@@ -287,9 +287,7 @@ def extend(folder: Folder, *, waves: int, as_json: AsJson = False) -> None:
 
 
 @series_group.command("count")
-def count(
-    folder: Folder, where: Where, *, wave: int | None = None, as_json: AsJson = False
-) -> None:
+def count(folder: Path, where: str, *, wave: int | None = None, as_json: AsJson = False) -> None:
     """Estimate the number of rows of a wave that satisfy a condition, using all waves.
 
     Parameters
@@ -302,7 +300,7 @@ def count(
 
 @series_group.command("change")
 def change(
-    folder: Folder, where: Where, since: Since = None, until: Until = None, as_json: AsJson = False
+    folder: Path, where: str, since: Since = None, until: Until = None, as_json: AsJson = False
 ) -> None:
     """Estimate the change of a count between two waves."""
     found = ht.Series.open(folder).change(where, since=since, until=until)
@@ -310,9 +308,7 @@ def change(
 
 
 @series_group.command("trend")
-def trend(
-    folder: Folder, where: Where, *, plot: Path | None = None, as_json: AsJson = False
-) -> None:
+def trend(folder: Path, where: str, *, plot: Path | None = None, as_json: AsJson = False) -> None:
     """Estimate the trend of a count, in rows per wave.
 
     Parameters
@@ -335,7 +331,7 @@ def trend(
 
 @series_group.command("transitions")
 def transitions(
-    folder: Folder, column: str, *, since: Since = None, until: Next = None, as_json: AsJson = False
+    folder: Path, column: str, *, since: Since = None, until: Next = None, as_json: AsJson = False
 ) -> None:
     """Estimate the number of people of a panel per transition between values of a column.
 
@@ -380,7 +376,7 @@ def transitions(
 
 @series_group.command("moved")
 def moved(
-    folder: Folder,
+    folder: Path,
     *,
     since: Since = None,
     until: Next = None,
@@ -403,7 +399,7 @@ def moved(
 
 
 @series_group.command("panel")
-def panel(folder: Folder, *, out: Path, as_json: AsJson = False) -> None:
+def panel(folder: Path, *, out: Path, as_json: AsJson = False) -> None:
     """Write the synthetic rows of a panel: one row per person and wave.
 
     Parameters

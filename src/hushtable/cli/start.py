@@ -7,11 +7,10 @@ from pathlib import Path
 
 import typer
 
-from hushtable.cli.options import DataPath
 from hushtable.cli.screen import console
 
 
-def start(data: DataPath, *, folder: Path = Path(), codebook: list[str] | None = None) -> None:
+def start(data: str, *, folder: Path = Path(), codebook: list[str] | None = None) -> None:
     """Walk through draft, review, plan, ledger and publication; print each command.
 
     Parameters

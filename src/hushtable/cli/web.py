@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import hushtable as ht
-from hushtable.cli.options import AsJson, ReleasePath
+from hushtable.cli.options import AsJson
 from hushtable.cli.screen import console, one_bar, tell
 from hushtable.errors import ParameterError
 from hushtable.extras import needing
@@ -17,7 +17,7 @@ Port = Annotated[int, typer.Option(help="Port; 0 for any free port.", min=0, max
 
 
 def explore(
-    release: ReleasePath,
+    release: Path,
     *,
     out: Annotated[Path, typer.Option("--out", "-o")] = Path("explore.html"),
     as_json: AsJson = False,
@@ -110,7 +110,7 @@ def workbench(
 
 
 def serve(
-    release: ReleasePath,
+    release: Path,
     *,
     host: str = "127.0.0.1",
     port: Port = 8000,
