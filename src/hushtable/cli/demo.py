@@ -17,7 +17,7 @@ from rich.text import Text
 import hushtable as ht
 from hushtable.cli.options import AsJson
 from hushtable.cli.plain import print_json
-from hushtable.cli.screen import console, one_bar
+from hushtable.cli.screen import console, one_bar, text
 from hushtable.errors import ReleaseError
 from hushtable.extras import require
 from hushtable.files import svg
@@ -52,13 +52,9 @@ def demo(*, out: Path | None = None, as_json: AsJson = False) -> None:
     console.quiet = as_json  # JSON is printed at the end
     schema, table = ht.sample_schema(), ht.sample()
     method = ht.Quilt(epsilon=1, delta="1e-6")
-    _say(
-        "A private table",
-        f"{table.num_rows:,} visits to a clinic, generated for this demo. Its public schema lists "
-        f"the columns and their possible values: {', '.join(schema.attributes)}.",
-    )
+    _say("table", rows=table.num_rows, columns=", ".join(schema.attributes))
     (promise,) = method.guarantee(schema)
-    _say("The promise, computed before any data is read", promise.explain())
+    _say("promise", promise=promise.explain())
     folder.mkdir(parents=True)
     ledger = ht.Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")
@@ -66,17 +62,9 @@ def demo(*, out: Path | None = None, as_json: AsJson = False) -> None:
         release = ht.publish(
             table, schema, method, out=folder / "release", ledger=ledger, progress=progress
         )
-    _say(
-        "The charge",
-        "The ledger of this table allows epsilon 2. The release was charged before the data was "
-        f"read. Left: {ledger.left().in_words()}",
-    )
+    _say("charge", left=ledger.left().in_words())
     answers = _answers(release)
-    _say(
-        "Answers with 95% intervals",
-        "The release answers these questions without the private table. The truth is shown because "
-        "the table is generated.",
-    )
+    _say("answers")
     shown, n_inside = _beside_the_truth(answers, table)
     console.print(shown)
     console.print(f"   {n_inside} of {len(answers)} intervals contain the truth.\n")
@@ -84,24 +72,12 @@ def demo(*, out: Path | None = None, as_json: AsJson = False) -> None:
         progress("attacking", 0.0)
         quick = replace(method, particles=1000)  # for the rows; the noisy tables are the same
         n_right = _attack(table.slice(0, _ATTACKED_ROWS), schema, quick, progress)
-    _say(
-        "What an attacker can learn",
-        f"An attacker knows all rows of a table of {_ATTACKED_ROWS:,} except one, and all values "
-        "of that person. A random bit decides whether the person is in the table; the attacker "
-        f"sees the release and guesses. In {_ROUNDS} releases the guess was right {n_right} "
-        f"times. Guessing at random is right {_ROUNDS // 2} times on average, and exact counts in "
-        f"place of noisy ones would give the person away {_ROUNDS} times. The release shows what "
-        "groups have in common, as in the answers above.",
-    )
+    _say("attack", rows=_ATTACKED_ROWS, rounds=_ROUNDS, right=n_right, chance=_ROUNDS // 2)
     write_whole(folder / "answer.svg", _picture(release, promise))
     page = folder / "explore.html"
     with one_bar("computing answers") as progress:
         write_whole(page, explorer_page(release, progress))
-    _say(
-        "Look around",
-        f"Read {release.folder / 'STATEMENT.md'}, ask with hushtable query {release.folder} "
-        f"--mean age --by diagnosis, and open this page in a browser: {page}",
-    )
+    _say("look", statement=release.folder / "STATEMENT.md", release=release.folder, page=page)
     if as_json:
         told: dict[str, Any] = {q: answer.to_dict() for q, answer in answers.items()}
         attack = {"rounds": _ROUNDS, "right": n_right}
@@ -183,13 +159,14 @@ def _picture(release: ht.Release, promise: ht.Guarantee) -> str:
         ("Published with quilt, from 12,000 visits", "soft"),
         ("to a clinic (generated).", "soft"),
     ]
-    beside = [svg.text(left, 20 + 19 * n, text, kind) for n, (text, kind) in enumerate(lines)]
+    beside = [svg.text(left, 20 + 19 * n, line, kind) for n, (line, kind) in enumerate(lines)]
     return svg.document(1090, max(250, 30 + 19 * len(lines)), [chart, *beside])
 
 
-def _say(title: str, text: str) -> None:
+def _say(step: str, **filled: object) -> None:
+    title, said = text("demo")[step]
     console.print(Text(title, "bold"))
-    for line in wrap(text, min(console.width, 100) - 3):
+    for line in wrap(said.format(**filled), min(console.width, 100) - 3):
         console.print(f"   {line}", soft_wrap=True)
     console.print()
 

@@ -15,7 +15,7 @@ import typer
 import hushtable as ht
 from hushtable.cli.options import AsJson, CommandGroup
 from hushtable.cli.plain import print_json
-from hushtable.cli.screen import console, print_lines, tell
+from hushtable.cli.screen import console, print_lines, tell, text
 from hushtable.errors import HushtableError, ParameterError
 
 if TYPE_CHECKING:
@@ -24,23 +24,6 @@ if TYPE_CHECKING:
 
 schema_group = CommandGroup(
     name="schema", no_args_is_help=True, help="Draft and check the public schema."
-)
-
-_DRAFT_HEADER = """\
-# Drafted from the private table, for the custodian only. The parts listed under 'confirm' were
-# taken from the data, except 'recognized': such a column got a public domain by its name and
-# values. Check each part against public knowledge with 'hushtable schema review', or correct it
-# and delete the line. A schema must contain public knowledge, not what occurs in the data: one row
-# can change any part.
-# 'missing' and 'outside' set how empty cells and out-of-domain values are recorded: as missing
-# (category, missing), as the nearest bound (clip), or as a value of the list (other: the first
-# value, unless a line 'other: VALUE' names another).
-"""
-
-
-_FOR_THE_CUSTODIAN = (
-    "These counts are exact, so do not publish them. They can show mistakes in the table or in the "
-    "schema. Choose domains from public knowledge, never to make single rows fit."
 )
 
 
@@ -99,9 +82,9 @@ def draft(
         "remarks": {name: list(said) for name, said in made.remarks.items()},
         "unconfirmed": {where: list(parts) for where, parts in made.schema.unconfirmed.items()},
     }
-    text = _DRAFT_HEADER + made.to_yaml()
+    written = text("draft_header") + made.to_yaml()
     if out is None:
-        print_json(content) if as_json else sys.stdout.write(text)
+        print_json(content) if as_json else sys.stdout.write(written)
         return
     from hushtable.files.writing import write_failures_as  # noqa: PLC0415 - one option
 
@@ -111,7 +94,7 @@ def draft(
         # A draft contains private information, so only the owner may read the file.
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(written)
     if as_json:
         print_json(content)
         return
@@ -299,7 +282,7 @@ def check(data: str, schema: Path, as_json: AsJson = False) -> None:
     else:
         print_lines(found)
         if found:
-            console.print(_FOR_THE_CUSTODIAN, soft_wrap=True)
+            console.print(text("for_the_custodian"), soft_wrap=True)
         print_lines(public.conditions)
         if not found:
             console.print(f"All values of the {len(public.attributes)} published columns fit.")

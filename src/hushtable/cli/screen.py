@@ -27,6 +27,13 @@ console = Console(markup=False, emoji=False, highlight=False)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
+def text(name: str) -> Any:
+    """Return a text, or several, of `texts.yaml`."""
+    from hushtable.files.yaml_text import read_packaged  # noqa: PLC0415 - slow to import
+
+    return read_packaged("hushtable.cli", "texts.yaml")[name]
+
+
 def tell(said: str, *, as_json: bool, **content: Any) -> None:
     """Print the result of a command: `content` as JSON, or the text `said`."""
     if as_json:

@@ -10,27 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from itertools import chain, pairwise
 
 Point = tuple[float, float]
 
-_RULES = {
-    "text": "font:13px system-ui,sans-serif;fill:#222",
-    ".strong": "font-weight:600",
-    ".soft": "fill:#555",
-    ".warn": "fill:#b3261e",
-    ".grid": "fill:none;stroke:#ddd",
-    ".line": "fill:none;stroke:#0b5cad;stroke-width:2",
-    ".original": "fill:none;stroke:#8a8a8a;stroke-width:4",
-    ".branch": "fill:none;stroke:#888",
-    ".limit": "fill:none;stroke:#222;stroke-dasharray:2 3",
-    ".mark": "fill:none;stroke:#b3261e;stroke-width:2",
-    ".dot": "fill:#0b5cad",
-    ".band": "fill:#0b5cad;fill-opacity:.18",
-    ".bar": "fill:#4a8fd8",
-    ".whisker": "fill:none;stroke:#222;stroke-width:1.5",
-}
-STYLE = "".join(f".hushtable {name}{{{rule}}}" for name, rule in _RULES.items())
+STYLE = (files("hushtable.files") / "svg.css").read_text("utf-8").replace("\n", "")
 
 
 def element(tag: str, content: str = "", /, *, tip: str = "", **attributes: str | float) -> str:
