@@ -185,18 +185,12 @@ def _common_columns(
     differences = []
     units = {str(schema.unit.kind) for schema in schemas.values()}
     if len(units) > 1:
-        differences.append(
-            f"Releases have different units of privacy ({', '.join(sorted(units))}), so equal "
-            "values of epsilon are not comparable."
-        )
+        differences.append(TEXTS["different units"].format(units=", ".join(sorted(units))))
     for column in (name for name in schemas[names[0]].attributes if name in common):
         sizes = {name: schema.attributes[column].size for name, schema in schemas.items()}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
-            differences.append(
-                f"Column {column!r} has different numbers of values ({listed}); errors refer to "
-                "the domain of each release."
-            )
+            differences.append(TEXTS["different domains"].format(column=column, sizes=listed))
     if all(columns == common for columns in published):
         return None, differences
     if not common:
@@ -206,11 +200,7 @@ def _common_columns(
         for name, schema in schemas.items()
         if (others := [column for column in schema.attributes if column not in common])
     )
-    differences.insert(
-        0,
-        f"Releases have different columns ({listed}). They are compared on the {len(common)} "
-        "columns that all of them have; budget spent on other columns is not taken into account.",
-    )
+    differences.insert(0, TEXTS["different columns"].format(columns=listed, n=len(common)))
     return [name for name in schemas[names[0]].attributes if name in common], differences
 
 
@@ -232,24 +222,15 @@ def _notes(
         yield NOT_THERE
     about = {one["utility"]["about"] for one in found}
     if len(about) > 1:
-        yield (
-            f"Releases count different things ({', '.join(sorted(about))}); the errors of each "
-            "refer to what it counts."
-        )
+        yield TEXTS["different counts"].format(about=", ".join(sorted(about)))
     classes = {
         tuple(learning["classes"]) for one in found if (learning := one["utility"]["learning"])
     }
     if len(classes) > 1:
-        yield (
-            "Models predict different classes, because a release generalized the target or omitted "
-            "values. Compare each with its own baselines (majority, trained on the original)."
-        )
+        yield TEXTS["different classes"]
     if not found[0]["reproduce"]["control"]:
-        yield "Without a control table, models are tested on rows that were released."
+        yield TEXTS["models tested on released rows"]
         if not all(has_control(one) for one in found if "attacks" in one["risk"]):
-            yield (
-                "If no rows could be held back either, attacks are only compared with a naive "
-                "attacker."
-            )
+            yield TEXTS["only naive attackers"]
     if any("not_assessed" in one["risk"] for one in found):
-        yield "If risk is missing, the release has no rows with all columns to attack."
+        yield TEXTS["missing risk"]

@@ -18,6 +18,7 @@ from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError
+from hushtable.evaluation.findings import TEXTS
 from hushtable.query.answers import Estimate
 from hushtable.query.answers.published import DRAWN, Block, ByColumn, ComparableRelease
 from hushtable.release.release import Release
@@ -145,11 +146,8 @@ def open_items(
     unique = list(dict.fromkeys(name for block in blocks for name in block.names))
     n_left_out = len(names) - len(unique)
     notes = (
-        f"Each item is a column with one row per person. The comparison covers {len(unique)} items "
-        "from the groups with the most popular items, among people who have at least one item of "
-        f"the group. The other {n_left_out:,} items are left out.",
-        "Groups of items are published, not whole records, so models and attacks on records do not "
-        "apply.",
+        TEXTS["items compared"].format(n=len(unique), n_left_out=n_left_out),
+        TEXTS["groups of items"],
         *((DRAWN,) if any(block.recode for block in blocks) else ()),
     )
     chosen_schema = published.schema.of_rows(unique)
@@ -302,5 +300,5 @@ def _plain(rows: CodedRows) -> ComparableRelease:
         schema=rows.schema,
         blocks=(Block(rows.schema, codes),),
         whole_rows=rows.table(),
-        notes=("This is a plain table: it has no promise and no intervals.",),
+        notes=(TEXTS["plain table"],),
     )

@@ -123,14 +123,11 @@ def likelihood_attack(
     correct.
     """
     method = Uncertain(**release.statement.parameters)
-    notes = ["The method was run again, because the correct links of the release are not known."]
+    notes = [TEXTS["links not known"]]
     if original.num_rows > MOST_RECORDS:
         rows = rng.choice(original.num_rows, MOST_RECORDS, replace=False)
         original = original.take(pa.array(np.sort(rows)))
-        notes.append(
-            f"Run on {MOST_RECORDS:,} random rows. With fewer rows, the noise is larger and there "
-            "are fewer candidates."
-        )
+        notes.append(TEXTS["fewer rows linked"].format(n=MOST_RECORDS))
     names = [*method.plan(schema).names, *method.carry]
     if method.k_column is not None:
         names.append(method.k_column)

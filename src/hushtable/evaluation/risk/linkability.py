@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushtable.arrays import Floats
+from hushtable.evaluation.findings import TEXTS
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate, columns_of
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
@@ -16,11 +17,7 @@ N_NEIGHBORS = 5
 N_SPLITS = 4
 """Number of random divisions of the columns between the two files."""
 
-_ATTACKER = (
-    "An attacker has two files about the same people, without names, one with half of the columns "
-    "and one with the other half. The attacker links two entries if their "
-    f"{N_NEIGHBORS} nearest published records have a record in common."
-)
+_ATTACKER = TEXTS["attacker who links"].format(n=N_NEIGHBORS)
 
 
 def run(scene: AttackTables) -> list[Outcome]:

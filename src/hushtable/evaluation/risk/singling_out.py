@@ -83,14 +83,9 @@ def _outcome(
 ) -> Outcome:
     notes, details = [], []
     if not guesses:
-        notes.append(
-            "No such predicate matches exactly one published record, so nothing can be attacked."
-        )
+        notes.append(TEXTS["no predicates"])
     if len(original) < len(everyone):
-        notes.append(
-            f"Counted in {len(original):,} random rows of the private table, the size of the "
-            "control group, because rows are unique more often in a smaller table."
-        )
+        notes.append(TEXTS["as many rows as the control"].format(n=len(original)))
         whole = _rate(guesses, everyone)
         details.append(ON_ALL_ROWS.at(whole.value, of=kind, low=whole.low, high=whole.high))
     return Outcome(

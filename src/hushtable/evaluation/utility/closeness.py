@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.findings import PACKAGED, Plain, metric_named, over_repeats
+from hushtable.evaluation.findings import PACKAGED, TEXTS, Plain, metric_named, over_repeats
 from hushtable.evaluation.inputs import AlignedTables, CodedRows
 from hushtable.evaluation.utility.learning import Learning, learn
 from hushtable.evaluation.utility.marginals import (
@@ -194,12 +194,10 @@ def measure_utility(
         progress=progress,
     )
     if compared.schema.unit.kind == "person" and published.about == "rows":
-        notes.append(
-            f"The release uses at most {compared.schema.unit.max_rows} rows per person, but it is "
-            "compared with all rows of the original; omitted rows count as error."
-        )
+        max_rows = compared.schema.unit.max_rows
+        notes.append(TEXTS["only max_rows used"].format(max_rows=max_rows))
     if len(published.schema.attributes) == 1 and published.about != "nodes":
-        notes.append("The release has only one column, so pairs are not compared.")
+        notes.append(TEXTS["one column"])
     workload = _workload(compared, draws, for_questions, per_cell, progress)
     statistics = None
     if compared.release is not None and compared.whole is not None and workload is not None:
@@ -287,17 +285,12 @@ def _block_to_learn(
     if published.about in ("nodes", "people") or compared.all_rows is None:
         return None, ()  # the notes of the release already say so
     if target is None:
-        return None, (
-            "No model was trained: no column of the schema has the role target. Choose a target to "
-            "predict.",
-        )
+        return None, (TEXTS["no target"],)
     fewest = min(rows.n_rows for rows in (compared.all_rows, control) if rows is not None)
     if fewest < MIN_ROWS:
-        return None, (
-            f"No model was trained: there are fewer than {MIN_ROWS} rows for training or testing.",
-        )
+        return None, (TEXTS["too few rows to train on"].format(least=MIN_ROWS),)
     with_target = [block for block in published.blocks if target in block.names]
     block = max(with_target, key=lambda block: len(block.names), default=None)
     if block is None or len(block.names) < 2:
-        return None, (f"No model was trained: {target} is not published with other columns.",)
+        return None, (TEXTS["target alone"].format(target=target),)
     return block, ()
