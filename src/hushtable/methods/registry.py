@@ -1,30 +1,22 @@
 """Registry of all methods and baselines, including those of other packages.
 
-A family lists its methods in its ``__init__``. Another package adds methods with an entry point in
+`methods.toml` lists the built-in methods. Another package adds methods with an entry point in
 the group ``hushtable.methods`` that names a `MethodSpec` or a tuple of them. A method is imported
 on first use.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
 
 from hushtable.errors import ReleaseError
-from hushtable.methods import (
-    alpha_beta,
-    counts,
-    degrees,
-    diffgen,
-    linked,
-    partition,
-    quilt,
-    uncertain,
-)
 from hushtable.methods.base import Method
 from hushtable.methods.spec import MethodSpec
 from hushtable.query.answers.estimator import Estimator
@@ -32,8 +24,20 @@ from hushtable.schema import Schema
 
 ENTRY_POINTS = "hushtable.methods"
 
-_FAMILIES = (alpha_beta, counts, degrees, diffgen, linked, partition, quilt, uncertain)
-_OURS = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
+_PACKAGE = "hushtable.methods"
+
+
+def _ours() -> Iterator[MethodSpec]:
+    """Yield the built-in methods, as `methods.toml` lists them."""
+    listed = tomllib.loads((files(_PACKAGE) / "methods.toml").read_text(encoding="utf-8"))
+    for name, entry in listed.items():
+        inside = {
+            part: f"{_PACKAGE}.{entry[part]}" for part in ("method", "estimator") if part in entry
+        }
+        yield MethodSpec(name=name, **entry | inside)
+
+
+_OURS = {spec.name: spec for spec in _ours()}
 
 
 @cache
