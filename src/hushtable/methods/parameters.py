@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from hushtable.docstrings import entries
 from hushtable.errors import ParameterError
+from hushtable.methods.spec import listed
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import check_delta, check_epsilon
 
@@ -256,6 +257,11 @@ def write_rule(rule: Any) -> str:
 # --- base class -----------------------------------------------------------------------------------
 
 
+_LISTED = {name: name for name in ("paper", "summary", "one_machine")}
+_LISTED["estimator_kind"] = "kind"
+"""Attributes of a method that `methods.toml` sets, with their names there."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parameters(ABC):
     """Base class of methods; subclasses are frozen keyword-only dataclasses.
@@ -271,6 +277,14 @@ class Parameters(ABC):
     sees_exact_counts: ClassVar[str] = ""
     """Sentence for the statement on what the method sees without noise; "" if nothing. Only methods
     without differential privacy may set it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Read what `methods.toml` says about a built-in method."""
+        super().__init_subclass__(**options)
+        entry = listed().get(cls.__dict__.get("name", ""), {})
+        for attribute, part in _LISTED.items():
+            if part in entry and attribute not in cls.__dict__:
+                setattr(cls, attribute, entry[part])
 
     def __post_init__(self) -> None:
         problems: list[str] = []

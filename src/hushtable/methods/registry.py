@@ -7,37 +7,29 @@ on first use.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
-from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
 
 from hushtable.errors import ReleaseError
 from hushtable.methods.base import Method
-from hushtable.methods.spec import MethodSpec
+from hushtable.methods.spec import PACKAGE, MethodSpec, listed
 from hushtable.query.answers.estimator import Estimator
 from hushtable.schema import Schema
 
 ENTRY_POINTS = "hushtable.methods"
 
-_PACKAGE = "hushtable.methods"
+
+def _spec(name: str, entry: Mapping[str, Any]) -> MethodSpec:
+    parts: dict[str, Any] = {p: entry[p] for p in ("kind", "takes", "baseline") if p in entry}
+    parts |= {part: f"{PACKAGE}.{entry[part]}" for part in ("method", "estimator") if part in entry}
+    return MethodSpec(name=name, **parts)
 
 
-def _ours() -> Iterator[MethodSpec]:
-    """Yield the built-in methods, as `methods.toml` lists them."""
-    listed = tomllib.loads((files(_PACKAGE) / "methods.toml").read_text(encoding="utf-8"))
-    for name, entry in listed.items():
-        inside = {
-            part: f"{_PACKAGE}.{entry[part]}" for part in ("method", "estimator") if part in entry
-        }
-        yield MethodSpec(name=name, **entry | inside)
-
-
-_OURS = {spec.name: spec for spec in _ours()}
+_OURS = {name: _spec(name, entry) for name, entry in listed().items()}
 
 
 @cache

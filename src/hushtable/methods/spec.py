@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, Literal
+
+PACKAGE = "hushtable.methods"
 
 Input = Literal["table", "tables", "graph"]
 
@@ -65,3 +70,9 @@ class MethodSpec:
         """Import and return a part."""
         module, _, name = part.partition(":")
         return getattr(import_module(module), name)
+
+
+@cache
+def listed() -> dict[str, dict[str, Any]]:
+    """Return the entries of the built-in methods in `methods.toml`, by name."""
+    return tomllib.loads((files(PACKAGE) / "methods.toml").read_text(encoding="utf-8"))

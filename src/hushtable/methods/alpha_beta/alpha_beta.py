@@ -272,12 +272,6 @@ Lower d or raise gamma.
     """
 
     name: ClassVar[str] = "alpha-beta"
-    paper: ClassVar[str] = (
-        "Rastogi, Suciu and Hong, The boundary between privacy and utility in data publishing "
-        "(section 4), repaired."
-    )
-    summary: ClassVar[str] = "Publish the set of tuples with random deletions and insertions."
-    estimator_kind: ClassVar[str] = "insertions"
 
     gamma: Fraction | None = parameter(read=rational, default=None)
     d: Fraction | None = parameter(read=rational, default=None)

@@ -82,14 +82,6 @@ class Frapp(Method):
     """
 
     name: ClassVar[str] = "frapp"
-    paper: ClassVar[str] = (
-        "Agrawal and Haritsa, FRAPP, with the diagonal matrix; the comparison method of Rastogi, "
-        "Suciu and Hong."
-    )
-    summary: ClassVar[str] = (
-        "Baseline: keep each row or replace it by a random tuple, independently."
-    )
-    estimator_kind: ClassVar[str] = "retention"
 
     retention: Fraction = parameter(read=part)
 

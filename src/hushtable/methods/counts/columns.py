@@ -450,11 +450,6 @@ each column if they are public, or pass the number of clusters to choose private
     """
 
     name: ClassVar[str] = "columns"
-    paper: ClassVar[str] = (
-        "Li and Li, semantic k-anonymity and noisy count publishing (section 6), repaired."
-    )
-    summary: ClassVar[str] = "Publish groups of attributes of sparse records, each with counts."
-    estimator_kind: ClassVar[str] = "columns"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=parameters.delta)

@@ -50,13 +50,6 @@ class GeneralizeSuppress(Method):
     """
 
     name: ClassVar[str] = "generalize-suppress"
-    paper: ClassVar[str] = (
-        "Li and Li, semantic k-anonymity and noisy count publishing (section 4), for comparison."
-    )
-    summary: ClassVar[str] = (
-        "Publish exact counts of generalized tuples, without rare ones; not DP."
-    )
-    estimator_kind: ClassVar[str] = "suppressed-cells"
     sees_exact_counts: ClassVar[str] = "counts of at least k rows are published as they are."
 
     k: int = parameter(read=whole(2, MAX_K))

@@ -85,11 +85,6 @@ people in full. Choose a delta well below one over the number of people, such as
     """
 
     name: ClassVar[str] = "noisy-counts"
-    paper: ClassVar[str] = (
-        "Li and Li, semantic k-anonymity and noisy count publishing (sections 2 to 5), repaired."
-    )
-    summary: ClassVar[str] = "Publish a frequency table with noisy counts, without rare tuples."
-    estimator_kind: ClassVar[str] = "cells"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction | None = parameter(read=parameters.delta, default=None)

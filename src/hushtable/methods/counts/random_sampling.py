@@ -52,11 +52,6 @@ class RandomSampling(Method):
     """
 
     name: ClassVar[str] = "random-sampling"
-    paper: ClassVar[str] = (
-        "Li and Li, semantic k-anonymity and noisy count publishing (section 5.1), for comparison."
-    )
-    summary: ClassVar[str] = "Baseline: publish a random sample of the rows as they are; not DP."
-    estimator_kind: ClassVar[str] = "sampled-rows"
     sees_exact_counts: ClassVar[str] = "sampled rows are published as they are."
 
     rate: Fraction = parameter(read=part)

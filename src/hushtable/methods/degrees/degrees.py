@@ -126,12 +126,6 @@ class Degrees(GraphMethod):
     """
 
     name: ClassVar[str] = "degrees"
-    paper: ClassVar[str] = (
-        "Qardaji and Li, recursive partitioning and summarization (section 5), repaired; "
-        "edge addition after Day, Li and Lyu."
-    )
-    summary: ClassVar[str] = "Publish the degree sequence of a graph, protecting whole nodes."
-    estimator_kind: ClassVar[str] = "degrees"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)

@@ -55,11 +55,6 @@ class HayDegrees(Parameters):
     """
 
     name: ClassVar[str] = "hay-degrees"
-    paper: ClassVar[str] = (
-        "Hay, Li, Miklau and Jensen, accurate estimation of the degree distribution (2009), for "
-        "comparison."
-    )
-    summary: ClassVar[str] = "Return a degree sequence with noise on each sorted degree (baseline)."
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     level: Level = parameter()

@@ -41,9 +41,6 @@ class ContingencyTable(Method):
     """
 
     name: ClassVar[str] = "contingency-table"
-    paper: ClassVar[str] = "Dwork, McSherry, Nissim and Smith 2006, for comparison with DiffGen."
-    summary: ClassVar[str] = "Noisy counts of all combinations of values; for small domains."
-    estimator_kind: ClassVar[str] = "generalized"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_cells: int = parameter(read=whole(), default=1_000_000)

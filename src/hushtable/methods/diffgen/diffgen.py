@@ -141,13 +141,6 @@ total-variation.
     """
 
     name: ClassVar[str] = "diffgen"
-    paper: ClassVar[str] = (
-        "Mohammed, Chen, Fung and Yu, differentially private release for data mining, repaired."
-    )
-    summary: ClassVar[str] = (
-        "Generalize a table for predicting one column; noisy counts of all groups."
-    )
-    estimator_kind: ClassVar[str] = "generalized"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     specializations: int | str = parameter(

@@ -104,8 +104,6 @@ class DpC45(Parameters):
     """
 
     name: ClassVar[str] = "dp-c45"
-    paper: ClassVar[str] = "Friedman and Schuster 2010 (DiffP-C4.5), for comparison with DiffGen."
-    summary: ClassVar[str] = "Train one decision tree by private queries; publishes no data."
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     depth: int = parameter(read=whole(), default=5)

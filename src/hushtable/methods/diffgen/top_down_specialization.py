@@ -50,9 +50,6 @@ class TopDownSpecialization(Method):
     """
 
     name: ClassVar[str] = "top-down-specialization"
-    paper: ClassVar[str] = "Fung, Wang and Yu, anonymizing classification data (TDS)."
-    summary: ClassVar[str] = "Generalize to groups of at least k rows: k-anonymity, exact counts."
-    estimator_kind: ClassVar[str] = "generalized"
     sees_exact_counts: ClassVar[str] = (
         "groups are chosen by exact counts, and the counts of groups are published as they are."
     )

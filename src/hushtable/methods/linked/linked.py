@@ -96,9 +96,6 @@ class Linked(Parameters):
     """
 
     name: ClassVar[str] = "linked"
-    paper: ClassVar[str] = "hushtable's own, quilt over keys."
-    summary: ClassVar[str] = "Linked tables with matching keys: see `hushtable linked`."
-    estimator_kind: ClassVar[str] = "linked"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=delta_or_zero, default=Fraction(0))

@@ -81,17 +81,8 @@ class Mondrian(Method):
     """
 
     name: ClassVar[str] = "mondrian"
-    paper: ClassVar[str] = (
-        "LeFevre, DeWitt and Ramakrishnan, Mondrian multidimensional k-anonymity, for comparison."
-    )
-    summary: ClassVar[str] = "Divide rows into groups of at least k by median splits; not DP."
-    estimator_kind: ClassVar[str] = "boxes"
     sees_exact_counts: ClassVar[str] = (
         "groups are split by exact counts, which are published as they are."
-    )
-    one_machine: ClassVar[str] = (
-        "mondrian divides all rows repeatedly, so it runs on one machine, for about a "
-        "million rows. Take a sample of this size out of Spark."
     )
 
     k: int = parameter(read=whole(at_least=2))

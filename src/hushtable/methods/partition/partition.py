@@ -122,11 +122,6 @@ class Partition(Method):
     """
 
     name: ClassVar[str] = "partition"
-    paper: ClassVar[str] = (
-        "Qardaji and Li, recursive partitioning and summarization (sections 3 and 4), repaired."
-    )
-    summary: ClassVar[str] = "Publish regions with similar numbers of rows and noisy counts."
-    estimator_kind: ClassVar[str] = "regions"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_depth: int = parameter(read=whole(1, 1000), default=10)

@@ -180,9 +180,6 @@ class Quilt(Method):
     """
 
     name: ClassVar[str] = "quilt"
-    paper: ClassVar[str] = "hushtable's own, after McKenna and others' AIM and MST."
-    summary: ClassVar[str] = "Synthetic rows from noisy marginals that were selected privately."
-    estimator_kind: ClassVar[str] = "quilt"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=delta_or_zero, default=Fraction(0))

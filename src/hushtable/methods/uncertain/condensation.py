@@ -53,15 +53,8 @@ class Condensation(Method):
     """
 
     name: ClassVar[str] = "condensation"
-    paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), for comparison."
-    summary: ClassVar[str] = "Replace groups of k numeric records by pseudo-records (baseline)."
-    estimator_kind: ClassVar[str] = "uncertain"
     sees_exact_counts: ClassVar[str] = (
         "all records are seen; pseudo-records are sampled from exact moments of groups."
-    )
-    one_machine: ClassVar[str] = (
-        "condensation searches the nearest records of each record, so it runs on one "
-        "machine, for about 100,000 records. Take a sample of this size out of Spark."
     )
 
     k: int = parameter(read=whole(at_least=2))

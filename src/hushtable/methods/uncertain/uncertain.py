@@ -286,19 +286,8 @@ class Uncertain(Method):
     """
 
     name: ClassVar[str] = "uncertain"
-    paper: ClassVar[str] = (
-        "Aggarwal, on unifying privacy and uncertain data models (section II), repaired."
-    )
-    summary: ClassVar[str] = "Publish numeric records as noisy points that fit at least k people."
-    estimator_kind: ClassVar[str] = "uncertain"
     sees_exact_counts: ClassVar[str] = (
         "all records are seen; the noise of each depends on a comparison with the others."
-    )
-    one_machine: ClassVar[str] = (
-        "uncertain compares every record with every other, so it runs on one machine: "
-        "for about 100,000 records in regions or with levels exact, 10,000 with other safe levels. "
-        "Take a sample of this size out of Spark and publish it, or publish counts, for example "
-        "with partition."
     )
 
     k: int = parameter(read=whole(at_least=2))
