@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from hushtable.errors import HushtableError
 from hushtable.files.progress import Progress, silent
+from hushtable.files.yaml_text import read_packaged
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.kernels.graph_edges import projected_degrees
 from hushtable.kernels.split_scores import split_score
@@ -39,6 +40,8 @@ from hushtable.privacy.mechanisms.single_counts import ThresholdMatrix
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
+
+_DATA: dict[str, Any] = read_packaged("hushtable", "selftest.yaml")
 
 # Checks and their results.
 
@@ -148,23 +151,6 @@ N_CHARGES = 40
 
 N_KILLED = 3
 
-_SPENDER = """
-import sys
-from fractions import Fraction
-from hushtable.errors import BudgetExceeded
-from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.unit import Unit
-promise = PureDP(epsilon=Fraction(1, 10), unit=Unit(kind="row"), neighbors="add-remove")
-book = Ledger.open(sys.argv[1])
-try:
-    while True:
-        book.charge([promise], purpose="selftest")
-        print("charged", flush=True)
-except BudgetExceeded:
-    print("refused", flush=True)
-"""
-
 
 @contextlib.contextmanager
 def _book() -> Iterator[Path]:
@@ -176,7 +162,7 @@ def _book() -> Iterator[Path]:
 
 def _spender(path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(  # noqa: S603 - this program itself
-        [sys.executable, "-c", _SPENDER, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _DATA["spender"], str(path)], stdout=subprocess.PIPE, text=True
     )
 
 
@@ -240,22 +226,20 @@ LEDGER_CHECKS = (
 
 # Numbers from the papers and their corrections, compared with this implementation.
 #
-# The reference values were computed independently to twenty digits; the tests contain the full
-# lists.
+# `selftest.yaml` has the numbers; the tests contain the full lists.
 
 _DOUBLE = 1e-12
 
 
-def _close(found: list[float], wanted: list[str], tolerance: float = _DOUBLE) -> CheckResult:
-    off = max(abs(x / float(y) - 1) for x, y in zip(found, wanted, strict=True))
-    return held(off <= tolerance, f"{len(wanted)} numbers, relative error at most {off:.1g}")
+def _close(
+    found: Sequence[float | Fraction], wanted: Sequence[str], tolerance: float = _DOUBLE
+) -> CheckResult:
+    off = max(abs(float(x) / float(y) - 1) for x, y in zip(found, wanted, strict=True))
+    return held(off <= _DOUBLE, f"{len(wanted)} numbers, relative error at most {off:.1g}")
 
 
 def _release_probabilities() -> CheckResult:
-    wanted = {
-        3: "0.001", 4: "0.0016487212707001281468", 5: "0.0027182818284590452354",
-        8: "0.012182493960703473438", 11: "0.054598150033144239078", 14: "0.24469193226422038792",
-    }  # fmt: skip
+    wanted = _DATA["release_probabilities"]
     paper = ThresholdMatrix(epsilon=Fraction(1), delta=Fraction(1, 1000), k=3)
     return _close([paper.release_probability(count) for count in wanted], list(wanted.values()))
 
@@ -271,13 +255,8 @@ def _partitions_and_degrees() -> CheckResult:
 def _uncertain_scales() -> CheckResult:
     points = np.array([[0, 0], [1, 0], [0, 1], [2, 2], [3, 1], [-1, 2]], np.float64)
     two = np.full(6, 2.0)
-    wanted = {
-        "gaussian": ["1.1236673616373035185", "1.1065253908028602838", "1.0128468525101310095",
-                     "1.3638416256907093148", "1.5909192002831332496", "1.5519941179817857643"],
-        "uniform": ["2.0", "2.25", "2.0", "3.0", "3.4142135623730950488", "3.2909944487358056284"],
-    }  # fmt: skip
     solved = [*gaussian_scales(points, two), *uniform_scales(points, two)]
-    exact = [float(text) for text in (*wanted["gaussian"], *wanted["uniform"])]
+    exact = map(float, _DATA["scales"])
     # The search approaches scales from above: never too small, and at most 0.5% too large.
     off = [x / y - 1 for x, y in zip(solved, exact, strict=True)]
     safe = min(off) >= -_DOUBLE and max(off) <= 0.005
@@ -293,10 +272,7 @@ def _budgets() -> CheckResult:
     prime = plan.round_epsilon(4)
     paper = exponent(Max(), epsilon=prime, sensitivity=1, monotone=False)
     found = [prime, plan.structure_epsilon, paper]
-    return _close(
-        [float(number) for number in found],
-        ["0.0035714285714285714286", "0.05", "0.0017857142857142857143"],
-    )
+    return _close(found, _DATA["budgets"])
 
 
 def _posteriors() -> CheckResult:
@@ -304,11 +280,7 @@ def _posteriors() -> CheckResult:
     twice = Ratios.of_repeated_views(keep=Fraction(1, 2), insert=d / gamma, views=2)
     retention = same_privacy_retention(d=d, gamma=gamma, n_tuples=30162, n_domain=648023040)
     found = [twice.high, twice.posterior(d, "independent"), twice.low, retention]
-    return _close(
-        [float(number) for number in found],
-        ["354.22364894627676219", "0.14159325071640042504", "0.25087508745228902552",
-         "0.02433486343428751444"],
-    )  # fmt: skip
+    return _close(found, _DATA["posteriors"])
 
 
 PAPER_CHECKS = tuple(
