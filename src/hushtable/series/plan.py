@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.errors import HushtableError, ParameterError
+from hushtable.errors import ParameterError
 from hushtable.files.yaml_text import read_yaml, write_yaml
+from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.methods.parameters import delta as read_delta
+from hushtable.methods.parameters import epsilon as read_epsilon
 from hushtable.methods.quilt.binning import values_of
 from hushtable.methods.quilt.budget import BudgetShares, as_share
 from hushtable.methods.quilt.quilt import Quilt
@@ -23,7 +26,6 @@ from hushtable.numeric import NORMAL
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.ledger.budget import RHO_GRID, Budget, LedgerCap
 from hushtable.privacy.rational import as_rational, bisect_exact
-from hushtable.privacy.values import check_delta, check_epsilon
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import PREVIOUS
 from hushtable.series.drift import CountPath
@@ -48,8 +50,24 @@ _SHARE = 0.1  # of the rows in a typical count
 _SHOWN = 24  # waves in the forecast of an unlimited series
 
 
+def _delta(name: str, given: Any) -> Fraction:
+    """Read a delta above 0."""
+    if not as_rational(given, name=name):
+        raise ParameterError(
+            "delta is 0; a series composes in rho, which needs a delta, such as 1e-6."
+        )
+    return read_delta(name, given)
+
+
+def _change(name: str, given: Any) -> float:
+    """Read the expected share of people who change."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1:
+        raise ParameterError(f"{name} is {given!r}; it must be above 0 and at most 1.")
+    return given
+
+
 @dataclass(frozen=True, kw_only=True)
-class SeriesPlan:
+class SeriesPlan(Parameters):
     """Division of the budget of a series over its waves.
 
     Parameters
@@ -84,58 +102,24 @@ class SeriesPlan:
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: delta is 0; ...
-    waves is 0; it must be a whole number from 1 to 10000.
+    waves is 0; it must be a whole number from 1 to 10,000.
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    waves: int | None = None
-    spares: int = 1
-    horizon: int | None = None
-    change: float = 0.05
-    panel: bool = False
-    extensions: tuple[tuple[int, int], ...] = ()
+    epsilon: Fraction = parameter(read=read_epsilon)
+    delta: Fraction = parameter(read=_delta)
+    waves: int | None = parameter(read=whole(1, MOST_WAVES), default=None)
+    spares: int = parameter(read=whole(0, MOST_WAVES), default=1)
+    horizon: int | None = parameter(read=whole(1, MOST_WAVES), default=None)
+    change: float = parameter(read=_change, default=0.05)
+    panel: bool = parameter(default=False)
+    extensions: tuple[tuple[int, int], ...] = parameter(
+        read=lambda _, given: tuple(map(tuple, given)), default=()
+    )
 
-    def __post_init__(self) -> None:
-        problems: list[str] = []
-        object.__setattr__(self, "extensions", tuple(map(tuple, self.extensions)))
-        for name, check in (("epsilon", check_epsilon), ("delta", check_delta)):
-            try:
-                amount = as_rational(getattr(self, name), name=name)
-                object.__setattr__(self, name, amount)
-                if name == "delta" and not amount:
-                    problems.append(
-                        "delta is 0; a series composes in rho, which needs a delta, such as 1e-6."
-                    )
-                else:
-                    check(amount)
-            except HushtableError as error:
-                problems += error.problems
-        if (self.waves is None) == (self.horizon is None):
-            problems.append(
-                "give exactly one of waves (their number) and horizon (for an unlimited series)."
-            )
-        for name, least in (("waves", 1), ("horizon", 1), ("spares", 0)):
-            given = getattr(self, name)
-            if given is None and name != "spares":
-                continue
-            if (
-                isinstance(given, bool)
-                or not isinstance(given, int)
-                or not least <= given <= MOST_WAVES
-            ):
-                problems.append(
-                    f"{name} is {given!r}; it must be a whole number from {least} to {MOST_WAVES}."
-                )
-        if (
-            isinstance(self.change, bool)
-            or not isinstance(self.change, int | float)
-            or not 0 < self.change <= 1
-        ):
-            problems.append(f"change is {self.change!r}; it must be above 0 and at most 1.")
-        if not isinstance(self.panel, bool):
-            problems.append(f"panel is {self.panel!r}; it must be true or false.")
-        ParameterError.raise_if_any(problems)
+    def _problems(self, *, fields_are_right: bool) -> list[str]:
+        if (self.waves is None) != (self.horizon is None):
+            return []
+        return ["give exactly one of waves (their number) and horizon (for an unlimited series)."]
 
     # --- the budget -------------------------------------------------------------------------------
 
