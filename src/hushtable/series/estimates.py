@@ -29,17 +29,11 @@ from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import Predicate, parse
 from hushtable.series.drift import CountPath, WaveCounts
-from hushtable.series.plan import slope_weights
+from hushtable.series.plan import TEXTS, said, slope_weights
 from hushtable.series.waves import Wave, Waves, in_words, quilt_of
 
-_TABLES = (
-    "Estimated from the noisy tables of waves {}{}, with an estimated change of about {:.1%} of "
-    "the rows per wave."
-)
-_ROWS = (
-    "This combination was not measured directly: the answer is a model estimate from the rows of "
-    "all waves, with an estimated change of about {2:.1%} of the rows per wave."
-)
+_TABLES = TEXTS["from tables"]
+_ROWS = TEXTS["from rows"]
 
 
 _EXACT = 0.5  # minimum standard deviation, in rows: represents the absence of noise
@@ -128,8 +122,7 @@ class SeriesAnswers:
         """Return a note for each column with breaks, which earlier waves say less about."""
         columns = parse(where, self.schema).columns
         return [
-            f"{name} breaks at wave {in_words(self.waves.breaks[name])} (declared, or evident from "
-            "the noisy tables): waves before say little about waves after."
+            said("break in a column", name=name, waves=in_words(self.waves.breaks[name]))
             for name in columns
             if self.waves.breaks[name]
         ]

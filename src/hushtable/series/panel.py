@@ -58,7 +58,7 @@ from hushtable.release.stored_prior import StoredPrior
 from hushtable.schema import Schema
 from hushtable.schema.codes import as_numpy, below_each_other, numbers, to_values
 from hushtable.schema.recoding import Recoding
-from hushtable.series.plan import MOVES_SHARE, moves_budget, share_of_moves
+from hushtable.series.plan import MOVES_SHARE, TEXTS, moves_budget, said, share_of_moves
 
 # Synthetic people of a panel: rows of a wave that continue those of the previous wave.
 #
@@ -381,8 +381,7 @@ class PanelPlan(Plan[SealedWaves]):
             return self.quilt.conditions
         return (
             *self.quilt.conditions,
-            "Identifiers. Each person must have the same identifier in this wave and in the "
-            "previous one; a person with two identifiers is protected as two persons.",
+            TEXTS["same identifiers"],
         )
 
     @property
@@ -485,11 +484,13 @@ class PanelPlan(Plan[SealedWaves]):
         spent[TRANSITIONS] = str(self._share * share_of_moves(len(moves)) * len(moves))
         notes = [
             *of_quilt["notes"],
-            f"These are shares of {float(1 - self._share):g} of the budget; "
-            f"{float(self._share):g} was spent on transitions since wave {self.before.number}.",
-            "`persons` numbers the rows: rows with the same number in different waves belong to "
-            "the same synthetic person. No synthetic person is a real one, and no sequence of "
-            "rows is that of a real person.",
+            said(
+                "shares of the budget",
+                rest=float(1 - self._share),
+                share=float(self._share),
+                number=self.before.number,
+            ),
+            TEXTS["synthetic persons"],
         ]
         told = {
             "since": self.before.number,
@@ -521,10 +522,9 @@ def _few_stay(
     if value + NORMAL * variance**0.5 >= _FEW * n_rows:
         return []
     return [
-        f"Only about {max(0.0, value):,.0f} people of about {n_rows:,} were also in wave "
-        f"{before.number} (noisy count). If identifiers are spelled differently there, people were "
-        "protected as two persons each, and transitions miss them: spell them the same, then "
-        "publish a correction ('hushtable series publish --correct REASON')."
+        said(
+            "few people in both waves", people=max(0.0, value), n_rows=n_rows, number=before.number
+        )
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.errors import ParameterError
-from hushtable.files.yaml_text import read_yaml, write_yaml
+from hushtable.files.yaml_text import read_packaged, read_yaml, write_yaml
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.parameters import delta as read_delta
 from hushtable.methods.parameters import epsilon as read_epsilon
@@ -48,6 +48,15 @@ _FORMAT = 1
 _EPSILON_GRID = 10**6
 _SHARE = 0.1  # of the rows in a typical count
 _SHOWN = 24  # waves in the forecast of an unlimited series
+
+
+TEXTS: dict[str, str] = read_packaged("hushtable.series", "texts.yaml")
+"""Notes and messages."""
+
+
+def said(text: str, **filled: object) -> str:
+    """Return a text with its words in braces filled in."""
+    return TEXTS[text].format(**filled)
 
 
 def _delta(name: str, given: Any) -> Fraction:
@@ -128,10 +137,7 @@ class SeriesPlan(Parameters):
         """Budget of all releases together, as the ledger counts it."""
         account = LedgerCap.shared(Budget(epsilon=self.epsilon, delta=self.delta))
         if account is None:
-            raise ParameterError(
-                f"epsilon {self.epsilon} and delta {self.delta} cannot be converted to rho; use "
-                "rounder numbers, such as 2 and 1e-6."
-            )
+            raise ParameterError(said("no rho", epsilon=self.epsilon, delta=self.delta))
         return account.concentrated.rho
 
     @property
@@ -181,15 +187,11 @@ class SeriesPlan(Parameters):
             raise ParameterError("this series has no fixed end, so it needs no extension.")
         if waves <= self.planned or waves > MOST_WAVES:
             raise ParameterError(
-                f"waves is {waves}; it must be above the planned {self.planned} and at most "
-                f"{MOST_WAVES}."
+                said("too few waves", waves=waves, planned=self.planned, most_waves=MOST_WAVES)
             )
         if not 1 <= charged < self.planned + self.spares:
             raise ParameterError(
-                f"{charged} of {self.planned + self.spares} releases are charged. An extension "
-                "shares what is left: it needs at least one release before it and one left. "
-                "Otherwise start a new series ('hushtable series init'), whose promise adds to "
-                "that of this one."
+                said("nothing to share", charged=charged, releases=self.planned + self.spares)
             )
         return replace(self, extensions=(*self.extensions, (charged, waves)))
 
@@ -197,12 +199,7 @@ class SeriesPlan(Parameters):
         """Return the method of the release at a place, with its budget."""
         share = self.share(place)
         if not share:
-            raise ParameterError(
-                f"the series was planned for {self.planned} waves and {self.spares} additional "
-                "releases, and all of them are used; no budget is left for another. Start a new "
-                "series ('hushtable series init'); its promise adds to that of this one. Next "
-                "time, extend the series before its last release ('hushtable series extend')."
-            )
+            raise ParameterError(said("no budget left", planned=self.planned, spares=self.spares))
         return Quilt(epsilon=largest_epsilon(share * self.rho, self.wave_delta, self.epsilon),
                      delta=self.wave_delta, accounting="concentrated")  # fmt: skip
 
@@ -337,24 +334,14 @@ def require_fit(schema: Schema, *, panel: bool = False) -> None:
     """Raise `ParameterError` for a schema that a series cannot protect or count consistently."""
     problems = []
     if schema.unit.kind != "person":
-        problems.append(
-            f"the schema protects {schema.unit.describe()}; a series protects a person with all "
-            "rows in all waves. Set the unit (unit: {kind: person, column: ..., max_rows: ...})."
-        )
+        problems.append(said("no unit of persons", unit=schema.unit.describe()))
     problems += [
-        f"column {values.name!r} has too many values to count the same ones in every wave; define "
-        "public bins for it."
-        for values in values_of(schema)
-        if values.is_wide
+        said("too many values", name=values.name) for values in values_of(schema) if values.is_wide
     ]
     if panel and schema.unit.kind == "person" and schema.unit.max_rows != 1:
-        problems.append(
-            f"the schema allows {schema.unit.max_rows} rows per person in a wave; a panel allows "
-            "one (max_rows: 1)."
-        )
+        problems.append(said("several rows in a panel", max_rows=schema.unit.max_rows))
     problems += [
-        f"column {name!r}: the names person, wave and {PREVIOUS}.x are reserved in a panel; rename "
-        "the column."
+        said("reserved names", name=name, previous=PREVIOUS)
         for name in schema.attributes
         if panel and (name in PANEL_COLUMNS or name.startswith(f"{PREVIOUS}."))
     ]
@@ -379,8 +366,5 @@ def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
         math.floor(most * _EPSILON_GRID) + 1,
     )
     if not steps:
-        raise ParameterError(
-            "the budget is too small for this number of waves: the share of one would be below "
-            "epsilon 1e-6. Plan fewer waves, or increase epsilon."
-        )
+        raise ParameterError(TEXTS["budget too small"])
     return Fraction(steps, _EPSILON_GRID)

@@ -49,7 +49,7 @@ from hushtable.release.statement import digest_of
 from hushtable.schema import Schema, Value
 from hushtable.series.estimates import SeriesAnswers
 from hushtable.series.panel import PanelPlan, PreviousWave, persons_of, publish_wave
-from hushtable.series.plan import SeriesPlan, require_fit
+from hushtable.series.plan import TEXTS, SeriesPlan, require_fit, said
 from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
 
@@ -111,15 +111,24 @@ def problems_of(
         settings = release.statement.estimator
         if settings["rows_per_unit"] != rows_per_unit:
             found.append(
-                f"{name}: its noise is for {settings['rows_per_unit']} rows per person, but the "
-                f"schema allows {rows_per_unit}."
+                said(
+                    "other rows per person",
+                    name=name,
+                    rows=settings["rows_per_unit"],
+                    rows_per_unit=rows_per_unit,
+                )
             )
         rho = entry.concentrated.rho
         spent = spent_rho(settings, rows_per_unit=rows_per_unit, rho=rho)
         if spent > rho:
             found.append(
-                f"{name}: its noise costs rho {float(spent):.4g}, but only "
-                f"{float(rho):.4g} was charged (entry {entry.id})."
+                said(
+                    "noise costs more",
+                    name=name,
+                    spent=float(spent),
+                    rho=float(rho),
+                    entry=entry.id,
+                )
             )
     return found
 
@@ -147,10 +156,7 @@ class Series:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / PLAN).is_file():
-            raise ParameterError(
-                f"{str(folder)!r} is not a series: it has no {PLAN}. Create one with 'hushtable "
-                "series init'."
-            )
+            raise ParameterError(said("not a series", folder=str(folder), plan=PLAN))
         self.plan = SeriesPlan.load(folder / PLAN)
         self._answers_so_far: SeriesAnswers | None = None  # answers from the waves published so far
 
@@ -241,11 +247,7 @@ class Series:
         if self._shared:
             return Ledger.open(self._shared["ledger"])
         if not (self.folder / LEDGER).is_file():
-            raise Refused(
-                f"{str(self.folder)!r} has no {LEDGER}, so nothing can be published: this is an "
-                "analyst's copy, or the ledger was moved. Restore the ledger; a new one would not "
-                "contain the earlier costs."
-            )
+            raise Refused(said("no ledger", folder=str(self.folder), ledger=LEDGER))
         return Ledger.open(self.folder / LEDGER)
 
     @cached_property
@@ -383,10 +385,7 @@ class Series:
             release = Release.load(path)
             if "prior" not in release.statement.parameters:
                 return Wave(number, release)
-        raise ReleaseError(
-            "the first release of the series, which defines the counted cells, is missing; restore "
-            f"it to {str(self.folder / WAVES)!r}."
-        )
+        raise ReleaseError(said("no first release", folder=str(self.folder / WAVES)))
 
     def summary(self) -> dict[str, Any]:
         """Return the planned, published and lost (charged but missing) releases, as plain data.
@@ -446,10 +445,14 @@ class Series:
         cap = book.cap if number is None else held[number]
         if (cap.epsilon, cap.delta) != (self.plan.epsilon, self.plan.delta):
             raise Refused(
-                f"{PLAN} was changed: it says epsilon {self.plan.epsilon} and delta "
-                f"{self.plan.delta}, but the ledger has a cap of {cap.epsilon} and {cap.delta}. "
-                "Restore the plan. For more waves, use 'hushtable series extend'; for more budget, "
-                "start a new series, whose promise adds to that of this one."
+                said(
+                    "plan was changed",
+                    plan=PLAN,
+                    epsilon=self.plan.epsilon,
+                    delta=self.plan.delta,
+                    cap_epsilon=cap.epsilon,
+                    cap_delta=cap.delta,
+                )
             )
         return self.plan.rho
 
@@ -556,11 +559,7 @@ class Series:
     def _place(self, number: int, correct: str | None) -> dict[str, Any]:
         """Return what the statement of a release says about the series."""
         epsilon, delta = (rounded(Fraction(part)) for part in (self.plan.epsilon, self.plan.delta))
-        conditions = [
-            f"The series. This is a release of wave {number} of a series. Everything that is ever "
-            f"published of the series together keeps epsilon {epsilon} and delta {delta} for a "
-            "person with all rows in all waves. Do not add up the promises of its releases."
-        ]
+        conditions = [said("a wave of a series", number=number, epsilon=epsilon, delta=delta)]
         if correct is None:
             return {"wave": number, "conditions": conditions}
         replaced = self.published()[number].name
@@ -574,23 +573,14 @@ class Series:
         if not known and not self._shared:
             known = {table.digest for table in book.tables()}
         if known and self.schema.digest not in known:
-            raise ParameterError(
-                f"{SCHEMA} was changed after the series was created. All waves count the same "
-                "columns and values, so restore it. For new columns or categories, start a new "
-                "series with the new schema ('hushtable series init'); its promise adds to that of "
-                "this one. Until then, values outside the schema count as missing; 'hushtable "
-                "schema check' counts them for the custodian."
-            )
+            raise ParameterError(said("schema was changed", schema=SCHEMA))
 
     def _before(self, number: int, given: Any) -> PreviousWave | None:
         """Return the previous wave of a panel; refuse a `before` that does not suit the series."""
         earlier = [n for n in self.published() if n < number]
         if not self.plan.panel:
             if given is not None:
-                raise ParameterError(
-                    "before is given, but this series does not follow people: it was not planned "
-                    "as a panel (panel, --panel)."
-                )
+                raise ParameterError(TEXTS["before without a panel"])
             return None
         if not earlier:
             if given is not None:
@@ -598,10 +588,7 @@ class Series:
             return None
         last = max(earlier)
         if given is None:
-            raise ParameterError(
-                f"this series is a panel: give the private table of wave {last} as well (before, "
-                f"--before), so that people can be followed. Nothing was charged."
-            )
+            raise ParameterError(said("no previous table", last=last))
         return PreviousWave(last, self.release(last))
 
     def _next_person(self) -> int:
@@ -618,22 +605,13 @@ class Series:
         if isinstance(wave, bool) or not isinstance(wave, int) or wave < 1:
             raise ParameterError(f"wave is {wave!r}; it must be a whole number of at least 1.")
         if self.plan.planned is not None and wave > self.plan.planned:
-            raise ParameterError(
-                f"wave is {wave}; the series was planned for {self.plan.planned}. To plan more "
-                f"waves within the same promise, use 'hushtable series extend --waves {wave}'."
-            )
+            raise ParameterError(said("too many waves", wave=wave, planned=self.plan.planned))
         if corrects and wave not in paths:
             raise ParameterError(f"wave {wave} is not published, so it cannot be corrected.")
         if not corrects and wave in paths:
-            raise ParameterError(
-                f"wave {wave} is already published; nothing was charged. If its data was wrong, "
-                "publish a correction (correct, --correct), which is a separate release."
-            )
+            raise ParameterError(said("already published", wave=wave))
         if not corrects and self.plan.panel and wave < last:
-            raise ParameterError(
-                f"wave is {wave}, but wave {last} is already published. A panel follows people in "
-                "order, so late waves are not possible. Nothing was charged."
-            )
+            raise ParameterError(said("late wave of a panel", wave=wave, last=last))
         if not corrects:
             return f"{wave:03}", wave
         done = int((_NAME.fullmatch(paths[wave].name) or [0, 0, 0])[2] or 0)
@@ -649,18 +627,9 @@ class Series:
         if entry.status == "released":
             if _finished(out, entry):
                 return
-            raise Refused(
-                f"{name} was charged (entry {entry.id}) and marked as released, but is missing: it "
-                "was moved, or its run was killed at the very end. Restore it, or publish it as "
-                "another wave."
-            )
+            raise Refused(said("released but missing", name=name, entry=entry.id))
         if unseen is None:
-            raise Refused(
-                f"{name} was charged (entry {entry.id}), but its run was killed before anything "
-                "was released. If nobody saw any of its output, confirm this (unseen, --unseen "
-                "REASON): the charge is voided, on record, and the wave is published. Nothing was "
-                "charged now."
-            )
+            raise Refused(said("charged but not released", name=name, entry=entry.id))
         ledger.void(entry.id, unseen)
 
     def _method(self, book: Ledger, number: int) -> Quilt:
@@ -688,10 +657,7 @@ class Series:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
-                raise Refused(
-                    "another process is publishing a wave of this series; try again when it is "
-                    "done. Nothing was charged."
-                ) from None
+                raise Refused(TEXTS["another process"]) from None
             yield
         finally:
             connection.close()
@@ -739,10 +705,7 @@ class Series:
         first, end = self._between(since, until)
         between = [number for number in self.published() if first < number < end]
         if between:
-            raise ParameterError(
-                f"people were followed from wave {first} to wave {between[0]}, not to wave {end}; "
-                f"give until={between[0]} (--until {between[0]})."
-            )
+            raise ParameterError(said("waves not adjacent", first=first, next=between[0], end=end))
         return first
 
     def change(self, where: str, *, since: int | None = None, until: int | None = None) -> Estimate:
@@ -808,10 +771,7 @@ class Series:
     @property
     def _followed(self) -> PanelAnswers:
         if not self.plan.panel:
-            raise ParameterError(
-                "this series does not follow people: it was not planned as a panel (panel, "
-                "--panel)."
-            )
+            raise ParameterError(TEXTS["no panel"])
         made = {number: Release.load(path) for number, path in self.published().items()}
         return PanelAnswers(made, self.schema)
 

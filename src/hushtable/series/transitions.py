@@ -24,6 +24,7 @@ from hushtable.query.where import parse
 from hushtable.release.release import Release
 from hushtable.schema import Column, Schema
 from hushtable.series.panel import TRANSITIONS, moves_of, n_staying, persons_of
+from hushtable.series.plan import TEXTS, said
 from hushtable.series.waves import in_words, quilt_of
 
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations
@@ -193,15 +194,9 @@ class _Moves:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        said: tuple[str, ...] = (
-            "People in both waves were counted for each column separately; noise is the only "
-            "error.",
-        )
+        said: tuple[str, ...] = (TEXTS["only noise"],)
         if self._replaced:
-            said += (
-                "The previous wave was corrected after these transitions were measured; they refer "
-                "to its uncorrected data.",
-            )
+            said += (TEXTS["previous wave corrected"],)
         return said
 
     def bucket_counts(self, column: str) -> Floats:
@@ -280,8 +275,9 @@ class _Moves:
         first = np.unique(bucket_of, return_index=True)[1]
         if not np.array_equal(truth, truth[first][bucket_of]):
             raise Refused(
-                f"the condition separates values of {column!r} that were counted together; use "
-                f"whole groups: {'; '.join(self.labels(column))}."
+                said(
+                    "values counted together", column=column, groups="; ".join(self.labels(column))
+                )
             )
         found: Truth = truth[first]
         return found
