@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import ParseError
 
 from hushtable.drafting.columns import coded_words
-from hushtable.drafting.names import NAMES
+from hushtable.drafting.names import NAMES, say
 from hushtable.errors import HushtableError, InvalidInput, ParameterError
 from hushtable.schema import Schema
 from hushtable.schema.taxonomy import Taxonomy
@@ -379,11 +379,7 @@ def _read(given: str) -> dict[str, Content]:
         elif ending in (".csv", ".tsv") and is_dictionary(path):
             found = read_dictionary(path)
         else:
-            raise InvalidInput(
-                f"{given!r} is not a codebook: give a DDI .xml, a .csv with a column 'name', a "
-                "Frictionless, CSVW or dictionary .json, a schema .yaml, a release, or "
-                "COLUMN=HIERARCHY.csv."
-            )
+            raise InvalidInput(say("no codebook", given=given))
     except OSError as error:
         raise InvalidInput(f"cannot read {given!r}: {error.strerror or 'no such file'}.") from None
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, ParseError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.drafting.catalog import recognize
-from hushtable.drafting.names import NAMES
+from hushtable.drafting.names import NAMES, say
 from hushtable.drafting.profile import (
     ANY_NUMBER,
     FEW_ROWS,
@@ -105,10 +105,7 @@ def _days(profile: Profile, texts: list[str], order: str) -> Proposal | None:
     if not formats or len(days) == 1:  # a constant has no bounds
         return None
     if order not in formats and formats != ["iso"]:
-        return left_out(
-            f"its dates are in the order {formats[0]}, but those of other columns in the order "
-            f"{order}; write them as 2024-12-31"
-        )
+        return left_out(say("other order of dates", found=formats[0], order=order))
     ordered = sorted(days_of(days, order if order in formats else "iso"))
     bounds = {"low": ordered[0].isoformat(), "high": ordered[-1].isoformat()}
     return Proposal({"type": "date", **bounds, "step": "day"}, ["dates; consider a coarser step."])
@@ -325,10 +322,7 @@ def _number(profile: Profile) -> Proposal | None:
         return left_out("it has no finite number to propose bounds from")
     remarks = []
     if words:
-        remarks.append(
-            f"numbers except {', '.join(map(repr, words))}, proposed as special values; name their "
-            "meaning under labels."
-        )
+        remarks.append(say("numbers and words", words=", ".join(map(repr, words))))
     content = None
     if all(number.whole is not None for number in finite):
         if profile.all_differ and profile.n_values >= _MANY_ROWS:
@@ -364,10 +358,7 @@ def _whole(
             counts[number.whole] += n
     codes = sentinels(counts)
     if codes:
-        remarks.append(
-            f"Possible codes: {', '.join(map(str, codes))}. If they are codes, name the meaning of "
-            "each under special; otherwise widen the bounds."
-        )
+        remarks.append(say("possible codes", codes=", ".join(map(str, codes))))
     plain = sorted(counts.keys() - set(codes))
     low, high = plain[0], plain[-1]
     if high - low >= MAX_COLUMN_SIZE:
@@ -379,9 +370,12 @@ def _whole(
     spikes = [value for value in plain if counts[value] >= _SPIKE * counts.total()]
     if high - low >= _WIDE and spikes:
         remarks.append(
-            f"{', '.join(map(str, spikes))}: up to {most / counts.total():.0%} of the rows have "
-            f"one value in a range of {high - low + 1:,}. Set public bins, or name the value under "
-            "special."
+            say(
+                "spikes",
+                values=", ".join(map(str, spikes)),
+                share=most / counts.total(),
+                size=high - low + 1,
+            )
         )
     return content
 
@@ -429,10 +423,7 @@ def _list(profile: Profile, values: list[str]) -> Proposal:
     if len(values) > MOST_LISTED:
         often = profile.n_values / len(values)
         times = f"each about {often:.3g} times" if often >= _OFTEN else "most of them unique"
-        return left_out(
-            f"{len(values):,} distinct texts, {times}; to publish it, list the public "
-            "values, or make it coarser"
-        )
+        return left_out(say("many texts", n=len(values), times=times))
     ordered = sorted(values, key=natural)
     is_scale = all(map(_INTERVAL.fullmatch, values)) and not has_leading_zero(values)
     if len(values) > 2 and is_scale:

@@ -20,7 +20,7 @@ import numpy as np
 from hushtable.arrays import Integers
 from hushtable.drafting.codebooks import Codebook, read_codebook
 from hushtable.drafting.columns import Proposal, identifier, propose, propose_labeled, with_rules
-from hushtable.drafting.names import NAMES
+from hushtable.drafting.names import NAMES, say
 from hushtable.drafting.profile import (
     MISSING_WORDS,
     Profile,
@@ -125,12 +125,7 @@ def require_names(seen: Sequence[Profile], public: Collection[str]) -> None:
     fits = [_fits(profile) for profile in seen if profile.name not in public]
     if len(fits) < len(seen) or False in fits or True not in fits:
         return
-    raise DataError(
-        "the first line looks like a data row, not like column names: it resembles the values "
-        f"below it in {fits.count(True)} of {len(fits)} columns and differs in none. Used as "
-        "names, that row would be published. Add a header line to the file; if the first line "
-        "does contain names, pass first_line_is_names=True (--first-line-is-names)."
-    )
+    raise DataError(say("no column names", n_fitting=fits.count(True), n=len(fits)))
 
 
 def _fits(profile: Profile) -> bool | None:
@@ -166,13 +161,7 @@ class Person:
     @property
     def question(self) -> str:
         """The question to the custodian."""
-        return (
-            f"Values of {self.column!r} occur {self.rows_each:.2g} times on average. Does it "
-            "identify a person? If so, the promise must cover all rows of a person: keep unit. If "
-            f"not, set unit: {{kind: row}}. max_rows {self.max_rows} is a compromise: noise grows "
-            "in proportion to it, and rows beyond it are not used. Choose it without the table if "
-            "you can; hushtable plan shows the error."
-        )
+        return say("persons", column=self.column, rows_each=self.rows_each, max_rows=self.max_rows)
 
 
 def best_max_rows(counts: Integers) -> int:
@@ -354,10 +343,7 @@ def drafted(
     for column, remark in between_columns(published):
         remarks[column].append(remark)
     if not told.is_utf8:
-        asked.append(
-            f"The file is read as {told.encoding}. Check words with accents; if they are wrong, "
-            "give another --encoding."
-        )
+        asked.append(say("other encoding", encoding=told.encoding))
     remarks[""] = [*_about_the_table(person, renamed, target), *asked]
     if hidden := [name for name, made in proposals.items() if not made.is_published]:
         remarks[""].append(f"Not published, see the remarks: {', '.join(hidden)}.")
@@ -379,8 +365,7 @@ def detected_format(data: Data, told: FileFormat) -> FileFormat:
     sheets = sheets_of(path)
     if len(sheets) > 1 and told.sheet is None:
         raise ParameterError(
-            f"{path.name!r} has the sheets {', '.join(map(repr, sheets))}; choose one with --sheet "
-            "(reading: {sheet: NAME})."
+            say("several sheets", file=path.name, sheets=", ".join(map(repr, sheets)))
         )
     if path.name.lower().endswith(TEXT_ENDINGS) and told.encoding == "utf-8":
         return told.model_copy(update={"encoding": detected_encoding(path)})
@@ -482,10 +467,7 @@ def _about_the_table(
         about.append(person.question)
     if renamed:
         listed = ", ".join(f"column {place}: {new!r}" for place, new in renamed.items())
-        about.append(
-            f"Duplicate, empty and reserved column names (count) were replaced ({listed}); see "
-            "reading."
-        )
+        about.append(say("replaced names", listed=listed))
     if target is not None:
         about.append(
             f"{target!r} is proposed as prediction target (role: target) because of its name."

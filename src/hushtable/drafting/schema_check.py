@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hushtable.drafting.names import say
 from hushtable.engine.engine import CODES, Engine, rule_break
 from hushtable.engine.open_table import connect
 from hushtable.engine.rule_breaks import RuleBreak
@@ -53,10 +54,7 @@ def _left_out(data: Data, strict: Engine, n_nobody: int) -> list[RuleBreak]:
         return []
     by_row = connect(data, strict.schema.model_copy(update={"unit": Unit(kind="row")}))
     n_rows = by_row.n_rows() - n_nobody - strict.n_rows()
-    said = (
-        f"exceed the maximum of {unit.max_rows} per person and are left out; the rows of a person "
-        "that count are chosen at random (unit: max_rows)"
-    )
+    said = say("surplus rows", max_rows=unit.max_rows)
     return [RuleBreak(unit.column, said, n_rows, "surplus", refused=False)] if n_rows else []
 
 

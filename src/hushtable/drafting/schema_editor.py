@@ -21,7 +21,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from hushtable.drafting.names import NAMES
+from hushtable.drafting.names import NAMES, say
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.files.writing import replace_own
 from hushtable.files.yaml_text import read_yaml
@@ -112,10 +112,7 @@ class SchemaFile:
         """
         lines = {column: " ".join(reason.split()) for column, reason in reasons.items()}
         if any(not r.isprintable() or not 3 <= len(r) <= 300 for r in lines.values()):
-            raise ParameterError(
-                "the public source is missing or invalid; describe in 3 to 300 characters how this "
-                "is known without the table."
-            )
+            raise ParameterError(say("no public source"))
         if (parts is not None and not parts) or not lines:
             raise ParameterError("nothing is selected; tick the parts that you confirm.")
 
@@ -202,10 +199,7 @@ def _confirm(
     marks = list(place.get("confirm", ()))
     done = marks if parts is None else list(parts)
     if unknown := [part for part in done if part not in marks]:
-        raise ParameterError(
-            f"cannot confirm {', '.join(unknown)}: the schema does not list it under "
-            "confirm. Reload the page."
-        )
+        raise ParameterError(say("not to confirm", parts=", ".join(unknown)))
     if not done:
         return
     _set_marks(place, [mark for mark in marks if mark not in done])
@@ -264,10 +258,7 @@ def _set_special(place: CommentedMap, given: str) -> None:
         if sign and value and name:
             named[_bound(value)] = _text(name)
         elif line.strip():
-            raise ParameterError(
-                f"special values: {line.strip()!r} is not of the form VALUE = NAME, such as "
-                "-9 = refused."
-            )
+            raise ParameterError(say("special values", line=line.strip()))
     if not named:
         _take_out(place, "special")
     elif place.get("special") != named:
@@ -451,9 +442,7 @@ class TaxonomyEditor:
         """Move a value or group into another group; a group that becomes empty is removed."""
         node, group = self._at(place), self._at(to)
         if node is self.root or not group.is_group or self._is_below(node, group):
-            raise ParameterError(
-                "this move is not possible; move a value or group into another group."
-            )
+            raise ParameterError(say("impossible move"))
         self._parent(node).children.remove(node)
         group.children.append(node)
         self._tidy()
@@ -478,18 +467,14 @@ class TaxonomyEditor:
         """Rename a group."""
         node = self._at(place)
         if not node.is_group:
-            raise ParameterError(
-                "only groups can be renamed here; change values in the list of values."
-            )
+            raise ParameterError(say("only groups"))
         node.label = _checked(label)
 
     def remove_group(self, place: str) -> None:
         """Dissolve a group; its members move to its parent."""
         node = self._at(place)
         if node is self.root or not node.is_group:
-            raise ParameterError(
-                "the root and single values cannot be dissolved; choose another group."
-            )
+            raise ParameterError(say("nothing to dissolve"))
         parent = self._parent(node)
         position = parent.children.index(node)
         parent.children[position : position + 1] = node.children
