@@ -25,7 +25,7 @@ from hushtable.cli.options import (
     stated_decision,
 )
 from hushtable.cli.plain import print_json, visible
-from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
+from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell, text
 from hushtable.errors import ParameterError
 from hushtable.privacy.values import rounded
 
@@ -244,8 +244,13 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     name = f"{_one_line(content['name'])}: " if content["name"] else ""
     epsilon, delta = _amounts(content["cap"])
     console.print(
-        f"{name}created {_time(content['created'])} UTC, protects {visible(protects)}. Cap for all "
-        f"releases together: epsilon {epsilon}, delta {delta}."
+        text("ledger_for").format(
+            name=name,
+            created=_time(content["created"]),
+            protects=visible(protects),
+            epsilon=epsilon,
+            delta=delta,
+        )
     )
     _show_decision("The cap", content["decision"])
     for one in content["reviews"]:
@@ -262,8 +267,7 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     if content["holds_uncounted"]:
         allowed = "This ledger accepts" if content["allow_uncounted"] else "This ledger contains"
         console.print(
-            f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
-            "The amounts spent do not include them.",
+            text("uncounted").format(allowed=allowed, n=content["n_uncounted"]),
             style="bold red",
         )
 

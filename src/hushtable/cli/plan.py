@@ -19,7 +19,7 @@ from hushtable.cli.options import (
     with_method_options,
 )
 from hushtable.cli.plain import print_json
-from hushtable.cli.screen import console
+from hushtable.cli.screen import console, text
 from hushtable.errors import ParameterError
 from hushtable.extras import require
 
@@ -162,10 +162,7 @@ def _show_dry_run(found: DryRun) -> None:
             rows = f"{percent(off.typical)} ({off.rows:,.0f} rows)"
             table.add_row(name, rows, percent(off.worst))
     console.print(table)
-    console.print(
-        "  Errors of counts of at least 0.5% of the rows: listed values, and ranges that contain "
-        "about a sixteenth of the rows."
-    )
+    console.print(text("dry_run"))
     for sentence in found.advice:
         console.print(f"  {sentence}")
 

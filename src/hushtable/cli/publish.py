@@ -19,7 +19,7 @@ from hushtable.cli.options import (
 )
 from hushtable.cli.plain import print_json
 from hushtable.cli.plan import show_forecast
-from hushtable.cli.screen import console, one_bar
+from hushtable.cli.screen import console, one_bar, text
 
 
 def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -112,22 +112,17 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
     said = "" if n_rows is None else f": {_told_rows(release, n_rows)}"
     console.print(f"Published to {release.folder}{said}.")
     if n_rows == 0:
-        console.print(
-            "  The release is empty: no row was published. Its cost remains charged. Generalize "
-            "more or publish fewer columns next time."
-        )
+        console.print(text("empty_release"))
     for promise in release.statement.guarantees:
         console.print(f"  {promise.explain()}")
     if not any(hasattr(promise, "epsilon") for promise in release.statement.guarantees):
         console.print(
-            "WARNING: this release has no epsilon, so a ledger cannot add up its cost. The total "
-            "of this table's ledger no longer covers everything that was published.",
+            text("no_epsilon"),
             style="bold",
         )
     if release.statement.ledger is None:
         console.print(
-            "WARNING: no ledger recorded this release, so nothing limits the cost of several. "
-            "Use --ledger (hushtable ledger init).",
+            text("no_ledger"),
             style="bold", soft_wrap=True,
         )  # fmt: skip
 

@@ -99,10 +99,7 @@ def draft(
         print_json(content)
         return
     print_lines(made.remarks.get("", ()))
-    console.print(
-        f"Wrote {out}. Next: hushtable schema review {out}. It asks about everything that was "
-        "taken from the data; publish refuses the schema until then."
-    )
+    console.print(text("drafted").format(out=out))
 
 
 def _reading(given: dict[str, str | None]) -> FileFormat:

@@ -26,7 +26,7 @@ from hushtable.cli.options import (
 )
 from hushtable.cli.plain import print_json, visible
 from hushtable.cli.release import show_answer
-from hushtable.cli.screen import console, tell
+from hushtable.cli.screen import console, tell, text
 
 if TYPE_CHECKING:
     from hushtable.series.plan import Expected
@@ -133,17 +133,15 @@ def init(
     console.print(f"Created {visible(str(folder))}; no data was read.")
     others = "" if second is None else f", the second {float(second):.3g}"
     console.print(
-        f"  Epsilon {epsilon} and delta {delta} cover all rows of a person in all waves. The "
-        f"first wave alone has epsilon {float(first):.3g}{others}."
+        text("series_planned").format(
+            epsilon=epsilon, delta=delta, first=float(first), others=others
+        )
     )
     _show_expected(expected, n_rows, change)
 
 
 def _show_expected(expected: Expected, rows: int, change: float) -> None:
-    console.print(
-        f"  Expected error (half-width of 95% intervals) of a count of a tenth of the rows by one "
-        f"column, after {expected.waves} waves of {rows:,} rows with {change:.0%} change per wave:"
-    )
+    console.print(text("series_expected").format(waves=expected.waves, rows=rows, change=change))
     lines = {
         "level, from one wave": (expected.alone, "rows"),
         "level, with earlier waves": (expected.level, "rows"),
@@ -236,10 +234,7 @@ def show(folder: Path, as_json: AsJson = False) -> None:
         columns = visible(", ".join(one["columns"]))
         console.print(f"  Break at wave {one['wave']} in {columns}: {visible(one['because'])}")
     for name in content["lost"]:
-        console.print(
-            f"  {name}: charged but not published: its run was killed or is still running. To see "
-            "your options, publish it again."
-        )
+        console.print(text("series_lost").format(name=name))
     if content["left"] is not None:
         console.print(f"Releases left: {content['left']}.")
 

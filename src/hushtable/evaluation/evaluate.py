@@ -231,10 +231,7 @@ def evaluate(
     held_out = None
     if control is not None:
         if opened.whole is None or opened.published.about == "nodes":
-            raise ParameterError(
-                "a control table requires a release of rows; omit it for graphs and for item "
-                "groups."
-            )
+            raise ParameterError(TEXTS["no control table possible"])
         held_out = read_rows(control, opened.published.schema, opened.schema.reading)
     progress("reading", 1.0)
     utility = measure_utility(

@@ -207,14 +207,13 @@ class AlignedTables:
         absent = [name for name in columns if name not in published.schema.attributes]
         if absent:
             raise ParameterError(
-                f"{', '.join(map(repr, absent))}: not published; the published columns are "
-                f"{', '.join(published.schema.attributes)}."
+                TEXTS["absent columns"].format(
+                    absent=", ".join(map(repr, absent)),
+                    published=", ".join(published.schema.attributes),
+                )
             )
         if self.whole is None or published.about == "nodes":
-            raise ParameterError(
-                "columns can only be chosen for releases of rows; omit them for graphs and for "
-                "item groups."
-            )
+            raise ParameterError(TEXTS["no columns to choose"])
         kept = [
             (block, rows, [name for name in block.names if name in names])
             for block, rows in zip(published.blocks, self.originals, strict=True)

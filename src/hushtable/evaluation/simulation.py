@@ -30,6 +30,7 @@ import pyarrow as pa
 
 import hushtable
 from hushtable.errors import HushtableError, HushtableWarning, InvalidInput, Refused
+from hushtable.evaluation.findings import TEXTS
 from hushtable.evaluation.inputs import CodedRows, read_rows
 from hushtable.evaluation.utility.marginals import Binned, coarse_bins
 from hushtable.evaluation.utility.workload import CountQuestion, draw_questions
@@ -158,13 +159,7 @@ class Simulation:
 def explained(simulations: Sequence[Simulation]) -> str:
     """Return what the figures of `Simulation.in_words` are, as sentences."""
     first = simulations[0]
-    return (
-        f"From releases of {first.on}, {first.rows:,} rows. Typical error: half of the queries "
-        "have a smaller one; in parentheses: 95% do. Counts have conditions on one to three "
-        "columns. Errors of group means are in standard deviations (SD) of the column. Your table "
-        "may differ: on real tables, four of five such errors were within a factor of 2 of the "
-        "forecast. Means by partition and diffgen can be much worse if the column is skewed."
-    )
+    return TEXTS["simulated errors"].format(on=first.on, rows=first.rows)
 
 
 def _written(error: float) -> str:
@@ -504,16 +499,10 @@ def _rows_of(table: Any, schema: Schema, method: Method) -> pa.Table:
     with _published(table, schema, method, seed=0, anyway=True) as release:
         made = release.frame(drawn=bool(release.recode))
     if not made.num_rows:
-        raise Refused(
-            "the dry run published no rows to compare with the original ones; increase epsilon, or "
-            "publish fewer columns."
-        )
+        raise Refused(TEXTS["empty dry run"])
     lost = [name for name in schema.attributes if name not in made.column_names]
     if lost:
-        raise Refused(
-            f"{method.name} does not publish rows with single values (no column "
-            f"{', '.join(lost)}), so a dry run cannot compare them."
-        )
+        raise Refused(TEXTS["no single values"].format(method=method.name, lost=", ".join(lost)))
     return made
 
 
@@ -547,9 +536,11 @@ def _advice(
         typical = columns[name].typical
         if typical <= BLAMED * middle:
             break
-        said = (
-            f"column {name!r} has a typical error of {percent(typical)} (median column: "
-            f"{percent(middle)}) and {schema.attributes[name].size:,} values"
+        said = TEXTS["large error"].format(
+            name=name,
+            typical=percent(typical),
+            middle=percent(middle),
+            size=schema.attributes[name].size,
         )
         coarser = None if place else _in_bins(schema, name)
         then = coarser and again(name, coarser[1])
@@ -559,14 +550,10 @@ def _advice(
             yield f"{said}; bins: {coarser[0]} in the schema would not help."
         else:
             yield (
-                f"{said}; with bins: {coarser[0]} in the schema, its error was "
-                f"{percent(then.typical)} in another dry run."
+                TEXTS["bins help"].format(said=said, width=coarser[0], then=percent(then.typical))
             )
     if pairs is not None and middle and pairs.typical > 2 * BLAMED * middle:
-        yield (
-            f"pairs of columns have a typical error of {percent(pairs.typical)}, single columns of "
-            f"{percent(middle)}: fewer columns or a larger epsilon would help pairs."
-        )
+        yield (TEXTS["pairs far off"].format(pairs=percent(pairs.typical), middle=percent(middle)))
 
 
 def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:

@@ -21,7 +21,7 @@ from hushtable.arrays import Bools, Floats, Integers
 from hushtable.engine import connect
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.errors import DataError
-from hushtable.evaluation.findings import MetricValue, Plain, wilson
+from hushtable.evaluation.findings import TEXTS, MetricValue, Plain, wilson
 from hushtable.schema import Categorical, Column, Integer, Numeric, Schema
 from hushtable.schema.recoding import Intervals, Recoding
 
@@ -82,10 +82,7 @@ def make_attack_tables(  # noqa: PLR0917 - same order as in `assess`
     tables = [original, published] + [control] * (control is not None)
     names = [n for n in schema.attributes if all(n in t.column_names for t in tables)]
     if not names:
-        raise DataError(
-            "original, release and control have no column of the schema in common; it has "
-            f"{', '.join(schema.attributes)}."
-        )
+        raise DataError(TEXTS["no common column"].format(columns=", ".join(schema.attributes)))
     columns = {name: schema.attributes[name] for name in names}
     recode = {name: cut for name, cut in recode.items() if name in columns}
     as_published = {
