@@ -164,7 +164,7 @@ def _picture(release: ht.Release, promise: ht.Guarantee) -> str:
 
 
 def _say(step: str, **filled: object) -> None:
-    title, said = text("demo")[step]
+    title, said = text["demo"][step]
     console.print(Text(title, "bold"))
     for line in wrap(said.format(**filled), min(console.width, 100) - 3):
         console.print(f"   {line}", soft_wrap=True)

@@ -244,7 +244,8 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     name = f"{_one_line(content['name'])}: " if content["name"] else ""
     epsilon, delta = _amounts(content["cap"])
     console.print(
-        text("ledger_for").format(
+        text(
+            "ledger_for",
             name=name,
             created=_time(content["created"]),
             protects=visible(protects),
@@ -267,7 +268,7 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     if content["holds_uncounted"]:
         allowed = "This ledger accepts" if content["allow_uncounted"] else "This ledger contains"
         console.print(
-            text("uncounted").format(allowed=allowed, n=content["n_uncounted"]),
+            text("uncounted", allowed=allowed, n=content["n_uncounted"]),
             style="bold red",
         )
 

@@ -162,7 +162,7 @@ def _show_dry_run(found: DryRun) -> None:
             rows = f"{percent(off.typical)} ({off.rows:,.0f} rows)"
             table.add_row(name, rows, percent(off.worst))
     console.print(table)
-    console.print(text("dry_run"))
+    console.print(text["dry_run"])
     for sentence in found.advice:
         console.print(f"  {sentence}")
 

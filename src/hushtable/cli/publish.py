@@ -112,17 +112,17 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
     said = "" if n_rows is None else f": {_told_rows(release, n_rows)}"
     console.print(f"Published to {release.folder}{said}.")
     if n_rows == 0:
-        console.print(text("empty_release"))
+        console.print(text["empty_release"])
     for promise in release.statement.guarantees:
         console.print(f"  {promise.explain()}")
     if not any(hasattr(promise, "epsilon") for promise in release.statement.guarantees):
         console.print(
-            text("no_epsilon"),
+            text["no_epsilon"],
             style="bold",
         )
     if release.statement.ledger is None:
         console.print(
-            text("no_ledger"),
+            text["no_ledger"],
             style="bold", soft_wrap=True,
         )  # fmt: skip
 

@@ -82,7 +82,7 @@ def draft(
         "remarks": {name: list(said) for name, said in made.remarks.items()},
         "unconfirmed": {where: list(parts) for where, parts in made.schema.unconfirmed.items()},
     }
-    written = text("draft_header") + made.to_yaml()
+    written = text["draft_header"] + made.to_yaml()
     if out is None:
         print_json(content) if as_json else sys.stdout.write(written)
         return
@@ -99,7 +99,7 @@ def draft(
         print_json(content)
         return
     print_lines(made.remarks.get("", ()))
-    console.print(text("drafted").format(out=out))
+    console.print(text("drafted", out=out))
 
 
 def _reading(given: dict[str, str | None]) -> FileFormat:
@@ -279,7 +279,7 @@ def check(data: str, schema: Path, as_json: AsJson = False) -> None:
     else:
         print_lines(found)
         if found:
-            console.print(text("for_the_custodian"), soft_wrap=True)
+            console.print(text["for_the_custodian"], soft_wrap=True)
         print_lines(public.conditions)
         if not found:
             console.print(f"All values of the {len(public.attributes)} published columns fit.")

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hushtable.cli.plain import print_json
+from hushtable.files.texts import Texts
 
 if TYPE_CHECKING:
     import rich.progress
@@ -22,16 +23,12 @@ if TYPE_CHECKING:
     from hushtable.files.progress import Progress
 
 
+text = Texts("hushtable.cli")
+"""Texts of commands."""
+
 # Markup and highlights are off in both, since they print names and texts from files.
 console = Console(markup=False, emoji=False, highlight=False)
 errors = Console(markup=False, emoji=False, highlight=False, stderr=True)
-
-
-def text(name: str) -> Any:
-    """Return a text, or several, of `texts.yaml`."""
-    from hushtable.files.yaml_text import read_packaged  # noqa: PLC0415 - slow to import
-
-    return read_packaged("hushtable.cli", "texts.yaml")[name]
 
 
 def tell(said: str, *, as_json: bool, **content: Any) -> None:

@@ -133,15 +133,13 @@ def init(
     console.print(f"Created {visible(str(folder))}; no data was read.")
     others = "" if second is None else f", the second {float(second):.3g}"
     console.print(
-        text("series_planned").format(
-            epsilon=epsilon, delta=delta, first=float(first), others=others
-        )
+        text("series_planned", epsilon=epsilon, delta=delta, first=float(first), others=others)
     )
     _show_expected(expected, n_rows, change)
 
 
 def _show_expected(expected: Expected, rows: int, change: float) -> None:
-    console.print(text("series_expected").format(waves=expected.waves, rows=rows, change=change))
+    console.print(text("series_expected", waves=expected.waves, rows=rows, change=change))
     lines = {
         "level, from one wave": (expected.alone, "rows"),
         "level, with earlier waves": (expected.level, "rows"),
@@ -234,7 +232,7 @@ def show(folder: Path, as_json: AsJson = False) -> None:
         columns = visible(", ".join(one["columns"]))
         console.print(f"  Break at wave {one['wave']} in {columns}: {visible(one['because'])}")
     for name in content["lost"]:
-        console.print(text("series_lost").format(name=name))
+        console.print(text("series_lost", name=name))
     if content["left"] is not None:
         console.print(f"Releases left: {content['left']}.")
 

@@ -21,9 +21,13 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from hushtable.docstrings import entries
 from hushtable.errors import ParameterError
+from hushtable.files.texts import Texts
 from hushtable.methods.spec import listed
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.values import check_delta, check_epsilon
+
+said = Texts("hushtable.methods")
+"""Messages of methods."""
 
 Reader = Callable[[str, Any], Any]
 """Function of a parameter's name and given value; returns the value to use, or raises

@@ -29,11 +29,11 @@ from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import Predicate, parse
 from hushtable.series.drift import CountPath, WaveCounts
-from hushtable.series.plan import TEXTS, said, slope_weights
+from hushtable.series.plan import said, slope_weights
 from hushtable.series.waves import Wave, Waves, in_words, quilt_of
 
-_TABLES = TEXTS["from tables"]
-_ROWS = TEXTS["from rows"]
+_TABLES = said["from tables"]
+_ROWS = said["from rows"]
 
 
 _EXACT = 0.5  # minimum standard deviation, in rows: represents the absence of noise

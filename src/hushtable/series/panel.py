@@ -58,7 +58,7 @@ from hushtable.release.stored_prior import StoredPrior
 from hushtable.schema import Schema
 from hushtable.schema.codes import as_numpy, below_each_other, numbers, to_values
 from hushtable.schema.recoding import Recoding
-from hushtable.series.plan import MOVES_SHARE, TEXTS, moves_budget, said, share_of_moves
+from hushtable.series.plan import MOVES_SHARE, moves_budget, said, share_of_moves
 
 # Synthetic people of a panel: rows of a wave that continue those of the previous wave.
 #
@@ -381,7 +381,7 @@ class PanelPlan(Plan[SealedWaves]):
             return self.quilt.conditions
         return (
             *self.quilt.conditions,
-            TEXTS["same identifiers"],
+            said["same identifiers"],
         )
 
     @property
@@ -490,7 +490,7 @@ class PanelPlan(Plan[SealedWaves]):
                 share=float(self._share),
                 number=self.before.number,
             ),
-            TEXTS["synthetic persons"],
+            said["synthetic persons"],
         ]
         told = {
             "since": self.before.number,

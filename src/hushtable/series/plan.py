@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from hushtable.errors import ParameterError
-from hushtable.files.yaml_text import read_packaged, read_yaml, write_yaml
+from hushtable.files.texts import Texts
+from hushtable.files.yaml_text import read_yaml, write_yaml
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.parameters import delta as read_delta
 from hushtable.methods.parameters import epsilon as read_epsilon
@@ -50,13 +51,8 @@ _SHARE = 0.1  # of the rows in a typical count
 _SHOWN = 24  # waves in the forecast of an unlimited series
 
 
-TEXTS: dict[str, str] = read_packaged("hushtable.series", "texts.yaml")
+said = Texts("hushtable.series")
 """Notes and messages."""
-
-
-def said(text: str, **filled: object) -> str:
-    """Return a text with its words in braces filled in."""
-    return TEXTS[text].format(**filled)
 
 
 def _delta(name: str, given: Any) -> Fraction:
@@ -366,5 +362,5 @@ def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
         math.floor(most * _EPSILON_GRID) + 1,
     )
     if not steps:
-        raise ParameterError(TEXTS["budget too small"])
+        raise ParameterError(said["budget too small"])
     return Fraction(steps, _EPSILON_GRID)

@@ -49,7 +49,7 @@ from hushtable.release.statement import digest_of
 from hushtable.schema import Schema, Value
 from hushtable.series.estimates import SeriesAnswers
 from hushtable.series.panel import PanelPlan, PreviousWave, persons_of, publish_wave
-from hushtable.series.plan import TEXTS, SeriesPlan, require_fit, said
+from hushtable.series.plan import SeriesPlan, require_fit, said
 from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
 
@@ -580,7 +580,7 @@ class Series:
         earlier = [n for n in self.published() if n < number]
         if not self.plan.panel:
             if given is not None:
-                raise ParameterError(TEXTS["before without a panel"])
+                raise ParameterError(said["before without a panel"])
             return None
         if not earlier:
             if given is not None:
@@ -657,7 +657,7 @@ class Series:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
-                raise Refused(TEXTS["another process"]) from None
+                raise Refused(said["another process"]) from None
             yield
         finally:
             connection.close()
@@ -771,7 +771,7 @@ class Series:
     @property
     def _followed(self) -> PanelAnswers:
         if not self.plan.panel:
-            raise ParameterError(TEXTS["no panel"])
+            raise ParameterError(said["no panel"])
         made = {number: Release.load(path) for number, path in self.published().items()}
         return PanelAnswers(made, self.schema)
 

@@ -24,7 +24,7 @@ from hushtable.query.where import parse
 from hushtable.release.release import Release
 from hushtable.schema import Column, Schema
 from hushtable.series.panel import TRANSITIONS, moves_of, n_staying, persons_of
-from hushtable.series.plan import TEXTS, said
+from hushtable.series.plan import said
 from hushtable.series.waves import in_words, quilt_of
 
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations
@@ -194,10 +194,10 @@ class _Moves:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        said: tuple[str, ...] = (TEXTS["only noise"],)
+        notes: tuple[str, ...] = (said["only noise"],)
         if self._replaced:
-            said += (TEXTS["previous wave corrected"],)
-        return said
+            notes += (said["previous wave corrected"],)
+        return notes
 
     def bucket_counts(self, column: str) -> Floats:
         """Return the noisy number of people in each bucket at the previous wave."""

@@ -62,7 +62,7 @@ from hushtable.methods.counts.column_table import (
     size_ends,
     write_tuples,
 )
-from hushtable.methods.parameters import MAX_K, parameter, whole
+from hushtable.methods.parameters import MAX_K, parameter, said, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.composition import delta_per_row, shares_of
@@ -150,10 +150,7 @@ class ColumnsPlan(Plan[SealedTable]):
             lines["noise on the counts for choosing columns"] = kind
             lines["standard deviation of that noise"] = self.pair_noise.std
         if rows is not None and rows < half * self.n_touched:
-            lines["warning"] = (
-                f"{rows:,} rows are too few: a tuple is published half of the time if {half:,} "
-                "records have it. Lower max_columns, publish fewer columns, or spend more."
-            )
+            lines["warning"] = said("few rows for a tuple", rows=rows, half=half)
         if rows and not self.item_columns and self.method.columns:
             most = max(
                 recoded_domain(self.schema, list(names), self.recode).size
@@ -212,25 +209,14 @@ class ColumnsPlan(Plan[SealedTable]):
         )
         if likely >= needed:
             return ""
-        return (
-            f"of {rows:,} rows no tuple is expected to have the {needed:,} at which half of them "
-            "are published, so the release would be empty. Generalize more, publish fewer columns, "
-            "or spend more."
-        )
+        return said("empty columns", rows=rows, needed=needed)
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Return the expected error, from the noise of the column with most tuples."""
         if self.groups is None:
-            raise Refused(
-                "the columns are chosen from the private rows, so the number of tuples in a "
-                "question is not known in advance. Name the columns to forecast the error."
-            )
+            raise Refused(said["chosen columns"])
         if self.item_columns is not None or self.n_touched < self.n_reached:
-            raise Refused(
-                "records with values in more columns than max_columns lose some at random; "
-                "their number depends on the private rows. Raise max_columns to the number of "
-                "columns of a wide table to forecast the error."
-            )
+            raise Refused(said["left out values"])
         sizes = [
             recoded_domain(self.schema, self._names_of(group), self.recode).size
             for group in self.groups
@@ -240,8 +226,7 @@ class ColumnsPlan(Plan[SealedTable]):
             rows=self.schema.expected_rows(rows),
             n_cells=max(sizes),
             share=share,
-            assumes="The question uses attributes of one column, the one with most tuples, and "
-            "selects the same share of its tuples as of the rows; all tuples are equally frequent.",
+            assumes=said["one column asked"],
         )
 
     def _names_of(self, group: Sequence[int]) -> list[str]:
@@ -475,15 +460,9 @@ each column if they are public, or pass the number of clusters to choose private
         if self.columns and self.clusters:
             problems.append("columns and clusters are both given; pass only one of them.")
         if not self.columns and not self.clusters:
-            problems.append(
-                "neither columns nor clusters is given; name the attributes of each column if they "
-                "are public, or pass the number of clusters to choose privately."
-            )
+            problems.append(said["no columns"])
         if self.clusters and self.schema_share == 0:
-            problems.append(
-                "schema_share is 0, but choosing columns from the data costs budget; set a "
-                "share, or name public columns."
-            )
+            problems.append(said["no share for columns"])
         if (self.item is None) != (self.value is None):
             problems.append("item and value must be given together; pass both or neither.")
         if self.max_values is not None and self.item is None:
@@ -494,8 +473,12 @@ each column if they are public, or pass the number of clusters to choose private
         )
         if self.similarity in others:
             problems.append(
-                f"similarity is {self.similarity!r}; for a {shape} table it must be "
-                f"{' or '.join(fitting)}."
+                said(
+                    "unfit similarity",
+                    similarity=self.similarity,
+                    shape=shape,
+                    fitting=" or ".join(fitting),
+                )
             )
         return problems
 
@@ -544,8 +527,11 @@ each column if they are public, or pass the number of clusters to choose private
         )
         if plan.n_pair_counts > MAX_PAIR_COUNTS:
             raise TooLarge(
-                f"choosing columns needs {plan.n_pair_counts:,} noisy pair counts; the "
-                f"limit is {MAX_PAIR_COUNTS:,}. List fewer items, generalize more, or name columns."
+                said(
+                    "many pair counts",
+                    n_pair_counts=plan.n_pair_counts,
+                    limit=MAX_PAIR_COUNTS,
+                )
             )
         return plan
 
@@ -598,8 +584,7 @@ each column if they are public, or pass the number of clusters to choose private
 
     def _wrong_columns(self, schema: Schema) -> list[str]:
         problems = [
-            f"column {name!r}: the published table has a column of this name; rename yours in "
-            "schema and data."
+            said("taken name", name=name)
             for name in (COLUMN, TUPLE, COUNT)
             if name in schema.columns
         ]
@@ -616,10 +601,7 @@ each column if they are public, or pass the number of clusters to choose private
         if self.item == self.value:
             problems.append(f"item and value are both {self.item!r}; name two different columns.")
         if schema.unit.kind != "person":
-            problems.append(
-                f"the unit is {schema.unit.kind}, but item and value need a long table of "
-                "persons; set unit: {kind: person, column: ..., max_rows: ...}."
-            )
+            problems.append(said("no persons", unit=schema.unit.kind))
         if not isinstance(schema.attributes[self.item], Categorical):
             problems.append(f"column {self.item!r}: the item column must be categorical.")
         if self.item in self.generalize:

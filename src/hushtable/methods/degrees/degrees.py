@@ -27,7 +27,7 @@ from hushtable.methods.degrees.distribution_fit import (
     fit_regions,
     undo_projection,
 )
-from hushtable.methods.parameters import parameter, part, whole
+from hushtable.methods.parameters import parameter, part, said, whole
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.private_choice import HistogramCuts
@@ -73,8 +73,7 @@ def _public_or_private(name: str, given: Any) -> int | str:
         return int(whole(1, LARGEST_BOUND)(name, given))
     except ParameterError:
         raise ParameterError(
-            f"{name} is {given!r}; it must be 'private' or a whole number from 1 to "
-            f"{LARGEST_BOUND:,}."
+            said("degree bound", name=name, given=given, largest=LARGEST_BOUND)
         ) from None
 
 
@@ -194,16 +193,9 @@ class Degrees(GraphMethod):
     def check_input(self, *, listed: bool) -> None:
         """Refuse a missing list of nodes, or one that is not allowed."""
         if self.listed and not listed:
-            raise ParameterError(
-                "population is 'listed', but there is no list of nodes. Pass one (nodes), or use "
-                "population 'endpoints' if nodes are known only from edges, which "
-                "doubles the noise."
-            )
+            raise ParameterError(said["no list of nodes"])
         if listed and not self.listed:
-            raise ParameterError(
-                "population is 'endpoints', but a list of nodes is given. Omit it, or use "
-                "population 'listed', which halves the noise."
-            )
+            raise ParameterError(said["list of nodes"])
 
     def plan(self, name: str = "graph") -> DegreesPlan:
         """Return the plan; its schema has one row per node with its degree."""
@@ -244,10 +236,7 @@ class DegreesPlan(PurePlan[SealedGraph]):
             std = math.sqrt(2) * float(self.method.counts_scale(smallest))
             lines["standard deviation of a share of nodes"] = std / max(rows, 1)
             if std > rows / 4:
-                lines["warning"] = (
-                    f"with {rows:,} nodes the noise is as large as the counts; use a smaller "
-                    "max_degree or a larger epsilon."
-                )
+                lines["warning"] = said("noisy degrees", rows=rows)
         return Forecast(lines=lines, split=split, n_cells=largest + 1, memory_mb=largest * 1e-3 + 1)
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
@@ -375,11 +364,7 @@ class DegreesPlan(PurePlan[SealedGraph]):
             + (" and n_nodes." if self.method.listed else "."),
         ]
         if found.acceptance < 1:
-            notes.append(
-                "A model restores the edges that the bound removed: it assumes that nodes below it "
-                f"kept {found.acceptance:.1%} of their edges, and that degrees beyond it decay "
-                "exponentially."
-            )
+            notes.append(said("restored edges", kept=found.acceptance))
         settings = {
             **measured,
             "acceptance": found.acceptance,

@@ -40,7 +40,7 @@ from hushtable.methods.diffgen.generalized_table import (
     plain_cut,
     target_and_predictors,
 )
-from hushtable.methods.parameters import Reader, parameter, whole
+from hushtable.methods.parameters import Reader, parameter, said, whole
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
 from hushtable.privacy.mechanisms.mechanism import Laplace
@@ -158,10 +158,7 @@ total-variation.
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         """Check that the paper's calibration is not combined with another share."""
         if self.calibration == "paper" and self.structure_share not in (AUTO, Fraction(1, 2)):
-            return [
-                f"structure_share is {self.structure_share}, but calibration paper requires 1/2; "
-                "omit it."
-            ]
+            return [said("share of the paper", structure_share=self.structure_share)]
         return []
 
     def plan(self, schema: Schema) -> DiffGenPlan:
@@ -169,8 +166,13 @@ total-variation.
         target, predictors = target_and_predictors(schema, self.target, method=self.name)
         n_classes = schema.attributes[target].size
         too_large = [
-            f"column {name!r}: {schema.attributes[name].size:,} codes by {n_classes} classes are "
-            f"over the limit of {MAX_HISTOGRAM:,} cells; use a coarser step or tighter bounds."
+            said(
+                "large histogram",
+                name=name,
+                size=schema.attributes[name].size,
+                n_classes=n_classes,
+                limit=MAX_HISTOGRAM,
+            )
             for name in predictors
             if schema.attributes[name].size * n_classes > MAX_HISTOGRAM
         ]
@@ -251,10 +253,7 @@ class DiffGenPlan(GeneralizedPlan):
                     "the noise is larger than a typical count. Use fewer specializations, or auto."
                 )
             elif self.rows_lost(n_rounds) > rows * MOST_LOST:
-                lines["warning"] = (
-                    f"with {rows:,} rows the splits are nearly random; a model trained on "
-                    "the release may do no better than predicting the most frequent class."
-                )
+                lines["warning"] = said("random splits", rows=rows)
         biggest = max(schema.attributes[name].size for name in self.predictors)
         listed = min(n_cells, 2 * method.max_groups)
         memory = 8e-6 * (5 * biggest * self.n_classes + 4 * len(schema.attributes) * listed)
@@ -268,16 +267,11 @@ class DiffGenPlan(GeneralizedPlan):
         known = needed_rows(rows) if self.method.specializations == AUTO else 0
         n_groups = self.most_groups(known)
         if n_groups > self.method.max_groups:
-            raise Refused(
-                f"{n_groups:,} groups exceed max_groups, so groups with a low count are left "
-                "out, and the loss depends on the private rows. Use fewer "
-                "specializations."
-            )
+            raise Refused(said("too many groups", n_groups=n_groups))
         return laplace_error(
             self.rate,
             n_asked(share, n_groups),
-            "The question selects the same share of the groups as of the rows; there are as many "
-            f"groups as {self.n_rounds(known)} specializations can make.",
+            said("groups of a question", n=self.n_rounds(known)),
         )
 
     def typical_width(self, rows: int) -> float:
@@ -535,21 +529,19 @@ def _notes(plan: DiffGenPlan, rounds: list[Specialization], groups: DomainMechan
     wanted = plan.method.specializations
     notes = ["The cuts are drawn in `cuts.svg`."]
     if wanted != AUTO and len(rounds) < int(wanted):
-        notes.append(
-            f"{wanted} specializations were requested; taxonomies, grids and lists allow "
-            f"{len(rounds)}."
-        )
+        notes.append(said("fewer specializations", wanted=wanted, allowed=len(rounds)))
     if wanted == AUTO and not rounds:
         notes.append("There are too few rows for a split, so only classes are counted.")
     if groups.threshold is None:
         notes.append(
-            f"`{NOISY_COUNT}` is a group's count with noise of standard deviation "
-            f"{math.sqrt(groups.variance):.3g}: unbiased, and possibly negative. `{COUNT}` is "
+            said(
+                "noisy counts of groups",
+                noisy=NOISY_COUNT,
+                std=math.sqrt(groups.variance),
+                count=COUNT,
+            )
             + ("its least-squares fit." if plan.method.consistent else "the same clipped at 0.")
         )
     else:
-        notes.append(
-            f"There are {groups.domain.size:,} groups; those with a noisy count below "
-            f"{groups.threshold} are not listed, including rare groups."
-        )
+        notes.append(said("unlisted groups", n=groups.domain.size, threshold=groups.threshold))
     return notes

@@ -21,7 +21,7 @@ from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.base import Forecast, Method, Plan, Released, reader_of
 from hushtable.methods.count_error import blurred_line
-from hushtable.methods.parameters import parameter, rational_with, rules, whole
+from hushtable.methods.parameters import parameter, rational_with, rules, said, whole
 from hushtable.methods.uncertain.grid import (
     Model,
     NoiseGrid,
@@ -339,10 +339,7 @@ class Uncertain(Method):
             *self._wrong_k_column(schema),
         ]
         if schema.unit.kind == "node" or (schema.unit.max_rows or 1) > 1:
-            problems.append(
-                f"the unit is {schema.unit.describe()}, but cover is counted in records; publish "
-                "one record per person."
-            )
+            problems.append(said("records of persons", unit=schema.unit.describe()))
         if not noisy:
             problems.append(
                 "no column is left for noise; publish a numeric column that is not carried."
@@ -362,21 +359,14 @@ class Uncertain(Method):
         """List the reasons why a column cannot get noise."""
         column = schema.attributes[name]
         if isinstance(column, Categorical):
-            return [
-                f"column {name!r} is categorical and cannot get noise; set role: "
-                "identifier to leave it out, or name it in carry to publish it unchanged "
-                "(cover is then counted among records with the same value)."
-            ]
+            return [said("categorical column", name=name)]
         if isinstance(column, CalendarColumn) or column.special:
             what = f"a {column.type}" if isinstance(column, CalendarColumn) else "a special value"
             return [
                 f"column {name!r}: {what} cannot get noise; set role: identifier to leave it out."
             ]
         if column.missing == "category":
-            return [
-                f"column {name!r} may be missing, and a missing value cannot get noise; "
-                "use missing: other, which treats it as a value, or leave the column out."
-            ]
+            return [said("missing values", name=name)]
         if column.n_values < 2 and name not in self.scales:
             return [f"column {name!r} has only one possible value; leave it out, or set its scale."]
         return []
@@ -448,10 +438,7 @@ class UncertainPlan(Plan[SealedTable]):
             lines["noise as a share of a column's range, at least about"] = round(share, 3)
             lines |= blurred_line(share)
             if share > 0.5:
-                lines["warning"] = (
-                    f"{rows:,} records are few for {d} columns: noise will be about as large as "
-                    "the whole range. Publish fewer columns."
-                )
+                lines["warning"] = said("few records", rows=rows, d=d)
         elif rows is not None:
             lines["warning"] = f"fewer than k = {k} records cannot be published; lower k."
         n_rows = TYPICAL_ROWS if rows is None else rows
@@ -576,10 +563,7 @@ class UncertainPlan(Plan[SealedTable]):
     def _check_rows(self, n: int, k: Integers) -> None:
         most = k.max(initial=self.method.k)
         if n < most:
-            raise Refused(
-                f"there are fewer records than k requires (k is up to {most}), so none has cover. "
-                "Choose a smaller k or publish more records."
-            )
+            raise Refused(said("fewer records than k", most=most))
 
     def _regions(self, steps: Integers, k: Integers, groups: list[Integers]) -> RecordRegions:
         """Assign each record to a region of at least its k records, within its group."""
@@ -686,14 +670,5 @@ _NOISE_NOTE = {
 
 def _infeasible(model: Model, n_rows: int) -> str:
     if model == "uniform":
-        return (
-            f"{n_rows} records cannot have cover: too few share their carried values, or k is "
-            "not below the number of records. Choose a smaller k or carry less."
-        )
-    return (
-        f"{n_rows} records have no provable cover with Gaussian noise of any size. In open "
-        "columns, at most half of the others fit on average (k must be below 1 + duplicates + "
-        "others / 2), and noise that points away from all others leaves the owner as the best fit; "
-        "with edges=wrap, k must be well below eta times the number of records that share "
-        "carried values. Choose a smaller k, carry less, or use edges=wrap or model=uniform."
-    )
+        return said("no cover", n_rows=n_rows)
+    return said("no cover with Gaussian noise", n_rows=n_rows)
