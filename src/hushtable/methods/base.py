@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hushtable.errors import Refused, unpublished
 from hushtable.files.html import html_list, html_table
-from hushtable.methods.parameters import Parameters
+from hushtable.methods.parameters import Parameters, said
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.schema import Schema
 
@@ -140,16 +140,10 @@ def schema_problems(
     is the column that it predicts, if any.
     """
     problems = [
-        f"column {name!r}: the published table has a column of this name; rename yours in the "
-        "schema, and for the data with reading: {rename: {PLACE: NEW NAME}}."
-        for name in beside
-        if name in schema.attributes
+        said("taken name of a table", name=name) for name in beside if name in schema.attributes
     ]
     if schema.unit.kind == "node":
-        problems.append(
-            f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
-            "for graphs."
-        )
+        problems.append(said("unit of nodes", method=method))
     if target is not None:
         problems += unpublished([target], schema.attributes, "target")
     return problems
@@ -269,11 +263,7 @@ class Plan(ABC, Generic[SourceT]):
         share : float
             Share of the rows that satisfy the question, above 0 and at most 1.
         """
-        raise Refused(
-            f"{self.method.name} has no formula for the error of a count: the error depends "
-            "on the private rows, not on noise of a known size. Publish a sample of a similar "
-            "public table and use hushtable evaluate."
-        )
+        raise Refused(said("no formula", method=self.method.name))
 
     def typical_width(self, rows: int) -> float | None:
         """Return the expected width of an interval of a count by one column, as a share of rows.
@@ -307,18 +297,11 @@ class Plan(ABC, Generic[SourceT]):
         except Refused:
             error = 0.0
         if error >= share * rows:
-            return (
-                f"a count of {share:.0%} of {rows:,} rows may be off by {error:,.0f}, so answers "
-                "would be uninformative."
-            )
+            return said("uninformative count", share=share, rows=rows, error=error)
         width = self.typical_width(rows)
         if width is None or width < VACUOUS:
             return ""
-        return (
-            f"{len(self.schema.attributes)} columns are too many for its cells: the interval of a "
-            f"count by one of them is expected to be {min(width, 1):.0%} of the rows wide. Publish "
-            "fewer columns, or spend more."
-        )
+        return said("many columns", n=len(self.schema.attributes), width=min(width, 1))
 
 
 class PurePlan(Plan[SourceT]):
@@ -376,10 +359,7 @@ class Method(Parameters):
         Raise `Refused` if the method has no epsilon.
         """
         if "epsilon" not in {field.name for field in dataclasses.fields(self)}:
-            raise Refused(
-                f"{self.name} has no epsilon to choose; see `hushtable "
-                "methods` for methods that have one."
-            )
+            raise Refused(said("no epsilon", method=self.name))
         return dataclasses.replace(self, **{"epsilon": epsilon})
 
 

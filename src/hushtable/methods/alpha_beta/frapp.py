@@ -19,7 +19,7 @@ from hushtable.errors import ParameterError
 from hushtable.methods.alpha_beta.two_rates import TwoRateCount
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
-from hushtable.methods.parameters import parameter, part
+from hushtable.methods.parameters import parameter, part, said
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.tuple_perturbation import RowReplacement
@@ -96,10 +96,7 @@ class Frapp(Method):
     def plan(self, schema: Schema) -> FrappPlan:
         """Compute the epsilon of one row, or refuse."""
         if schema.unit.kind != "row":
-            raise ParameterError(
-                f"unit is {schema.unit.kind}: frapp treats rows independently and publishes their "
-                "number. Use unit row, or another method."
-            )
+            raise ParameterError(said("rows only", unit=schema.unit.kind))
         g, m = self.retention, schema.domain.size
         return FrappPlan(self, schema, check_epsilon(log_upper(1 + g * m / (1 - g))))
 
@@ -163,8 +160,7 @@ class FrappPlan(Plan[SealedTable]):
             tables={"data": pa.table(written_tuples(self.schema, codes))},
             settings={
                 "notes": [
-                    "Local perturbation: each row was kept or replaced independently, as its owner "
-                    "could have done without trusting anyone. The number of rows is exact.",
+                    said["local perturbation"],
                 ]
             },
         )

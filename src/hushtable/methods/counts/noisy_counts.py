@@ -27,7 +27,7 @@ from hushtable.methods.counts.cell_table import (
     label_tuples,
     memory_mb,
 )
-from hushtable.methods.parameters import MAX_K, parameter, whole
+from hushtable.methods.parameters import MAX_K, parameter, said, whole
 from hushtable.privacy.composition import delta_per_row
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Threshold
 from hushtable.privacy.mechanisms.cells import CellCounts, NoisyCells
@@ -103,10 +103,9 @@ people in full. Choose a delta well below one over the number of people, such as
                 f"{name} is {value}, but the mechanism pure does not use it; omit it."
                 for name, value in (("delta", self.delta), ("k", self.k))
                 if value is not None
-            ] + [
-                f"row_count_share is {self.row_count_share}, but with pure the sum of all noisy "
-                "counts already estimates the number of rows; omit it."
-            ] * (self.row_count_share != 0)
+            ] + [said("share of the number of rows", row_count_share=self.row_count_share)] * (
+                self.row_count_share != 0
+            )
         return [
             f"{name} is missing; the mechanism {self.mechanism} requires it, {example}."
             for name, value, example in (
@@ -127,11 +126,7 @@ people in full. Choose a delta well below one over the number of people, such as
         recode = recodings(schema, self.generalize, unfit)
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         if self.mechanism == "pure" and n_cells > self.max_cells:
-            raise TooLarge(
-                f"the domain has {n_cells:,} tuples; pure publishes all of them and allows at most "
-                f"max_cells = {self.max_cells:,}. Generalize more, publish fewer columns, or use "
-                "the mechanism tight."
-            )
+            raise TooLarge(said("many tuples", n_cells=n_cells, max_cells=self.max_cells))
         max_rows = schema.unit.max_rows or 1
         rows_share = self.row_count_share if schema.counted_rows is None else Fraction(0)
         rows_epsilon = self.epsilon * rows_share
@@ -209,10 +204,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
             if k is not None and per_cell < mechanism.release_count(0.5):
                 lines["warning"] = _sparse(rows, self.n_cells, mechanism.release_count(0.5))
             elif k is None and per_cell < mechanism.std:
-                lines["warning"] = (
-                    f"{rows:,} rows over {self.n_cells:,} tuples: the noise is larger than a "
-                    "typical count. Generalize more, or publish fewer columns."
-                )
+                lines["warning"] = said("noisy tuples", rows=rows, n_cells=self.n_cells)
         split = {"tuples": self.tuples_epsilon}
         if self.rows_epsilon:
             split["number of rows"] = self.rows_epsilon
@@ -250,11 +242,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         needed = self.mechanism.release_count(0.5)
         if commonest(rows, sizes) >= needed:
             return ""
-        return (
-            f"of {rows:,} rows over {self.n_cells:,} tuples none is expected to have the "
-            f"{needed:,} at which half of them are published, so the release would be empty. "
-            "Generalize more, or publish fewer columns."
-        )
+        return said("no tuple", rows=rows, n_cells=self.n_cells, needed=needed)
 
     def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
         """Return the association left after sampling values from inside generalized cells."""
@@ -307,8 +295,4 @@ def _row_total(plan: NoisyCountsPlan, source: SealedTable, noise: Noise) -> dict
 
 
 def _sparse(rows: int, n_cells: int, needed: int) -> str:
-    return (
-        f"{rows:,} rows over {n_cells:,} tuples: if equally frequent, a tuple has fewer than the "
-        f"{needed:,} rows at which half are published, so most will be suppressed unless the "
-        "data is concentrated. Generalize more, or publish fewer columns."
-    )
+    return said("mostly rare tuples", rows=rows, n_cells=n_cells, needed=needed)

@@ -16,7 +16,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.diffgen.generalized_table import GeneralizedPlan, generalized_table
-from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.parameters import parameter, said, whole
 from hushtable.privacy.mechanisms.cells import DomainMechanism
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
@@ -51,9 +51,7 @@ class ContingencyTable(Method):
         ParameterError.raise_if_any(problems)
         if schema.domain.size > self.max_cells:
             raise TooLarge(
-                f"the domain has {schema.domain.size:,} combinations; contingency-table publishes "
-                f"all of them and allows at most max_cells = {self.max_cells:,}. Use diffgen, or "
-                "publish fewer columns."
+                said("many combinations", n=schema.domain.size, max_cells=self.max_cells)
             )
         rate = self.epsilon / (schema.unit.max_rows or 1)
         groups = DomainMechanism(domain=schema.domain, rate=rate, max_cells=self.max_cells)

@@ -46,7 +46,7 @@ from hushtable.methods.linked.sampling import (
     seen_below,
     set_facts,
 )
-from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.methods.parameters import Parameters, parameter, said, whole
 from hushtable.methods.quilt.binning import values_of
 from hushtable.methods.quilt.budget import as_share, budget_of
 from hushtable.methods.quilt.fit import FitState
@@ -301,10 +301,7 @@ class LinkedPlan(Plan[SealedTables]):
 
     def _notes(self, quilts: Mapping[str, FitState]) -> list[str]:
         root = self.linked.root
-        notes = [
-            f"`{root}` and its child tables contain synthetic rows; no row describes a real "
-            "person. Keys are made-up numbers; each foreign key refers to an existing row."
-        ]
+        notes = [said("synthetic rows", root=root)]
         for name, table in self.linked.tables.items():
             if table.parent is None:
                 continue

@@ -27,7 +27,7 @@ from hushtable.methods.base import (
     schema_problems,
 )
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
-from hushtable.methods.parameters import parameter, part, whole
+from hushtable.methods.parameters import parameter, part, said, whole
 from hushtable.methods.partition.region_table import (
     COUNT,
     NODE,
@@ -153,17 +153,19 @@ class Partition(Method):
             )
         if max(rules.max_rows / rules.epsilon_test, columns.largest_scale) > MAX_SCALE:
             problems.append(
-                f"epsilon is {self.epsilon}; divided over max_depth = {self.max_depth} levels it "
-                "is too small: counts would be only noise. Raise epsilon, or lower max_depth."
+                said("small epsilon of a level", epsilon=self.epsilon, max_depth=self.max_depth)
             )
         ParameterError.raise_if_any(problems)
         n_classes = 1 if target is None else schema.attributes[target].size
         plan = PartitionPlan(self, schema, axes, target, n_classes, rules, columns)
         if plan.most_regions * n_classes > MAX_COUNTS:
             raise TooLarge(
-                f"up to {plan.most_regions:,} regions times {n_classes:,} classes exceed "
-                f"{MAX_COUNTS:,} counts. Lower max_regions or max_depth, or give the target a "
-                "coarser domain."
+                said(
+                    "many regions",
+                    most_regions=plan.most_regions,
+                    n_classes=n_classes,
+                    limit=MAX_COUNTS,
+                )
             )
         return plan
 
@@ -173,8 +175,12 @@ class Partition(Method):
         problems = schema_problems(schema, self.name, reserved, target)
         if target in schema.attributes and schema.attributes[target].size > MAX_CLASSES:
             problems.append(
-                f"target {target!r} has {schema.attributes[target].size:,} values; at most "
-                f"{MAX_CLASSES:,} classes are supported. Give it a coarser domain."
+                said(
+                    "many classes",
+                    target=target,
+                    size=schema.attributes[target].size,
+                    limit=MAX_CLASSES,
+                )
             )
         return problems
 
@@ -270,10 +276,7 @@ class PartitionPlan(Plan[SealedTable]):
             lines["rows per count at full depth, if evenly distributed"] = per_cell
             lines |= width_line(self.typical_width(rows))
             if per_cell < std and not is_tested:
-                lines["warning"] = (
-                    f"{rows:,} rows over {n_regions:,} regions: the noise is larger than a typical "
-                    "count. Lower max_depth, or lower test_from."
-                )
+                lines["warning"] = said("noisy regions", rows=rows, n_regions=n_regions)
         split = {"counts of leaves": self.leaf_epsilon}
         split |= {"splits": self.split_cost} if self.split_cost else {}
         split |= {"stopping tests": self.test_cost} if self.test_cost else {}
@@ -293,9 +296,7 @@ class PartitionPlan(Plan[SealedTable]):
         return laplace_error(
             self.leaf_epsilon / self.rules.max_rows,
             n_asked(share, self.most_regions) * self.n_classes,
-            "The question selects the same share of regions as of rows, which median splits "
-            "aim for, and all classes; the tree has its full depth. Trees that "
-            "stop earlier have fewer and less noisy counts.",
+            said["regions of a question"],
         )
 
     def typical_width(self, rows: int) -> float:

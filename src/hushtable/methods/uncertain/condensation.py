@@ -15,7 +15,7 @@ from hushtable.arrays import Floats, Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import Refused
 from hushtable.methods.base import Forecast, Method, Plan, Released
-from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.parameters import parameter, said, whole
 from hushtable.methods.uncertain.grid import record_values, records_by
 from hushtable.methods.uncertain.uncertain import (
     TYPICAL_ROWS,
@@ -126,10 +126,7 @@ class CondensationPlan(Plan[SealedTable]):
         groups = records_by(values[:, d:])
         small = sum(len(rows) for rows in groups if len(rows) < k)
         if small or not len(values):
-            raise Refused(
-                f"{small} records share their carried values with fewer than k = {k} records (or "
-                "there are no records); choose a smaller k or carry less."
-            )
+            raise Refused(said("few records in common", small=small, k=k))
         for rows in groups:
             for members in _form_groups(points[rows], k, noise):
                 pseudo = _pseudo_records(points[rows][members], noise)
