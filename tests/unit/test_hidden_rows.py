@@ -160,7 +160,7 @@ def test_hidden_rows_of_a_split_cell_may_all_satisfy_a_condition(tmp_path: Path)
     schema = Schema.from_dict({"name": "t", "rows": len(a), "columns": columns})
     method = GeneralizeSuppress(k=K, generalize={"b": 10})
     release = publish(pa.table({"a": a, "b": 10 * b}), schema, method, out=tmp_path / "out")
-    assert not release._estimator.hidden_rows.is_untested
+    assert not release.estimator.hidden_rows.is_untested
     split = release.count("a >= 4 AND b IN (0, 10, 20, 30, 40, 50, 60, 70)")
     every = release.count("a >= 4")
     assert every.high > every.value
