@@ -357,6 +357,18 @@ def test_a_table_of_a_database_is_drafted_and_published(workbench: WorkbenchClie
     assert release.count("sex = 'F'").value == pytest.approx(250, abs=60)
 
 
+def test_a_codebook_comes_before_the_data(workbench: WorkbenchClient) -> None:
+    book = workbench.folder / "book.csv"
+    book.write_text("name,type,low,high\nage,integer,0,110\n")
+    workbench.post("/projects", name="visits")
+    workbench.post("/p/visits/data", path=str(workbench.folder / "visits.csv"))
+    refused = workbench.post("/p/visits/draft", codebook="/etc/passwd")
+    assert "outside of the allowed folders" in problems(refused)[0]
+    assert workbench.finish(workbench.post("/p/visits/draft", codebook=str(book))) == "done"
+    age = workbench.app.state.bench.project("visits").schema().columns["age"]
+    assert (age.low, age.high, age.confirm) == (0, 110, ())
+
+
 @pytest.mark.parametrize(
     ("address", "reason"),
     [

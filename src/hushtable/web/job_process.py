@@ -105,10 +105,9 @@ def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[s
     from hushtable.schema.file_format import FileFormat  # noqa: PLC0415
 
     progress(words.PHASE_DRAFT, 0.0)
-    text = (
-        words.DRAFT_HEADER
-        + drafted(_table(what), reading=FileFormat(sheet=what.get("sheet") or None)).to_yaml()
-    )
+    reading = FileFormat(sheet=what.get("sheet") or None)
+    made = drafted(_table(what), reading=reading, codebook=what.get("codebook", ()))
+    text = words.DRAFT_HEADER + made.to_yaml()
     SchemaFile(project.schema_path, project.folder / "history").replace(text)
     return {}
 

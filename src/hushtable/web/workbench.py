@@ -291,7 +291,7 @@ class Workbench:
         """Return the path or address of a table, if it is in an allowed folder or on a server."""
         if is_address(given):
             return self._require_database(given)
-        path = self._require_inside(given)
+        path = self.require_inside(given)
         if not path.is_file() or not path.name.endswith(_TABLES):
             raise ParameterError(
                 f"{given!r} is not a supported table; choose a file that ends in "
@@ -310,10 +310,11 @@ class Workbench:
         ParameterError.raise_if_any(problems)
         if (file := file_of(given)) is None:
             return given
-        path = quote(str(self._require_inside(str(file))))
+        path = quote(str(self.require_inside(str(file))))
         return f"{parts.scheme}:///{path}?{parts.query}"
 
-    def _require_inside(self, given: str) -> Path:
+    def require_inside(self, given: str) -> Path:
+        """Return the resolved path of a file; raise an error if it is not in an allowed folder."""
         try:
             path = Path(given).expanduser()
             path = (path if path.is_absolute() else self.folder / path).resolve()

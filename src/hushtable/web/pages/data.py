@@ -69,8 +69,12 @@ def upload(request: Request, form: FormData) -> Response:
 
 def draft(request: Request, form: FormData) -> Response:
     """Start a job that drafts a schema."""
-    project, sheet = project_of(request), texts(form).get("sheet")
-    return begin(request, project, "draft", data=project.require_data(), sheet=sheet)
+    project, given = project_of(request), texts(form)
+    book = given.get("codebook", "").strip()
+    return begin(
+        request, project, "draft", data=project.require_data(), sheet=given.get("sheet"),
+        codebook=[str(bench_of(request).require_inside(book))] if book else [],
+    )  # fmt: skip
 
 
 ROUTES = [
