@@ -515,9 +515,9 @@ def _raked(basis: TableBasis, codes: ColumnCodes, total: float, rng: Generator) 
     n_rows = len(next(iter(codes.values())))
     targets: list[tuple[Integers, Floats]] = []
     for name, of_rows in codes.items():
-        buckets = basis.buckets[name]
-        by_bucket = np.bincount(buckets, _drawn_column(basis, name, rng))
-        targets.append((buckets[basis.bins[name]][of_rows], project_to_simplex(by_bucket, total)))
+        by_bucket = rng.multivariate_normal(basis.bucket_counts(name), basis.noise(name))
+        of_code = basis.buckets[name][basis.bins[name]]
+        targets.append((of_code[of_rows], project_to_simplex(by_bucket, total)))
     for component in basis.measured():
         noise = rng.normal(0.0, component.variance**0.5, component.counts.size)
         target = project_to_simplex(component.counts.ravel() + noise, total)
@@ -529,20 +529,6 @@ def _raked(basis: TableBasis, codes: ColumnCodes, total: float, rng: Generator) 
             ratio = np.clip(target / np.maximum(there, 1e-9), 1 / MOST, MOST)
             weights = weights * ratio[cells]
     return weights
-
-
-def _drawn_column(basis: TableBasis, name: str, rng: Generator) -> Floats:
-    """Draw the counts of a column's values from their estimated distribution."""
-    own, by_bucket = basis.values(name), basis.best((name,))
-    drawn = own.counts + rng.normal(0.0, own.variance**0.5, len(own.counts))
-    if by_bucket is None:
-        return np.asarray(drawn)
-    buckets = basis.buckets[name]
-    widths = np.bincount(buckets)
-    better = by_bucket.counts + rng.normal(0.0, by_bucket.variance**0.5, len(widths))
-    share = widths * own.variance / (widths * own.variance + by_bucket.variance)
-    missing = share * (better - np.bincount(buckets, drawn)) / widths
-    return np.asarray(drawn + missing[buckets])
 
 
 def _numbers(basis: TableBasis, schema: Schema) -> list[RowFunction]:

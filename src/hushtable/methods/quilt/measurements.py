@@ -189,8 +189,7 @@ class TableBasis:
 
         def make() -> Floats:
             counts, buckets = self.values(name).counts, self.buckets[name]
-            precise = sum((one.sums / one.variances)[one.place] for one in self.of_buckets(name))
-            missing = self.noise(name) @ precise - np.bincount(buckets, counts)
+            missing = self.bucket_counts(name) - np.bincount(buckets, counts)
             counts = counts + (missing / np.bincount(buckets))[buckets]
             return bucket_shares(counts, buckets, self.rows)
 
@@ -203,6 +202,11 @@ class TableBasis:
             lambda: self._totals(self.having([name]), {name: self.buckets[name]}),
         )
 
+    def bucket_counts(self, name: str) -> Floats:
+        """Return the estimated counts of a column's buckets, from all its tables."""
+        precise = sum((one.sums / one.variances)[one.place] for one in self.of_buckets(name))
+        return np.asarray(self.noise(name) @ precise)
+
     def noise(self, name: str) -> Floats:
         """Return the covariance of the noise in a column's bucket counts, from all its tables."""
         return self._once(
@@ -211,15 +215,10 @@ class TableBasis:
         )
 
     def resolutions(self, columns: Group) -> list[Component]:
-        """Return the marginal of columns from multi-way tables at each resolution.
-
-        A single column is resolved by bucket.
-        """
+        """Return the marginal of columns from multi-way tables at each resolution."""
 
         def make() -> list[Component]:
             offered = self._offered(columns)
-            if len(columns) == 1:  # only by bucket
-                offered = [cells for cells in offered if cells[0].max() + 1 == len(cells[0])]
             return list({_key(cells): self.at(columns, cells) for cells in offered}.values())
 
         return self._once(("resolutions", columns), make)

@@ -8,14 +8,14 @@ what the model does not know. Components are computed with the synthetic rows as
 - The total and one-way marginals are known up to noise of known size. If the rows were shrunk
   toward a simple shape inside buckets, the distance between this shape and the noisy counts is
   added (`_column`).
-- In a pair (or triple) that was measured, the fit passes on part of the noise, and its regularizer
+- In a pair that was measured, the fit passes on part of the noise, and its regularizer
   biases cells toward the model without that table. The distance between noisy and fitted table,
   minus the noise, estimates this bias (`_fitted`).
 - In a pair that was never measured, the relative error of a cell is unknown. It is estimated from
   the tables measured last: they were selected because the model seemed to fit them worst, so it
   fits the others no worse (`UnmeasuredError`).
 - Dependence of higher order is not measured. It is allowed for by the variance that the count would
-  have if the private rows had been drawn from the model, and by a relative error for triples.
+  have if the private rows had been drawn from the model. `limits` bounds what it may do.
 - Rare values that were merged share the dependence of their bucket. Dependence inside a bucket is
   unknown (`_inside_buckets`), and so is the position of a row inside a public bin (`_inside_bins`).
 
@@ -52,9 +52,6 @@ from hushtable.query.answers.row_sums import RowFunction
 ValueOf = Callable[[ColumnCodes], Floats]
 """Contribution of each row to a sum, for rows given as codes."""
 
-TRIPLE_SHARE = 0.5
-"""Relative error of cells of triples, as a share of that of unmeasured pairs."""
-
 BUCKET_SHARE = 1.0
 """Error of cells inside merged buckets, as a share of their counts."""
 
@@ -68,9 +65,6 @@ PAIR = 2  # number of columns up to which errors of marginals are estimated dire
 
 N_LAST = 6
 """Number of multi-way tables, those measured last, that estimate the error in unmeasured ones."""
-
-MAX_TRIPLES = 24
-"""Maximum number of triples of columns per condition; the others are extrapolated."""
 
 _FEW = 20  # values with fewer rows borrow rows of other values
 _STAND_INS = 5.0  # number of rows that the borrowed ones count as
@@ -312,13 +306,6 @@ class ModelError:
             found["column", name] = self._column(name, rows, function)
         for pair in combinations(sorted(columns), 2):
             found["group", *pair] = self._group(pair, rows, function)
-        triples = list(combinations(sorted(columns), 3))
-        # If there are many triples, extrapolate from a sample of them.
-        some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
-        for group in some:
-            one = self._group(group, rows, function)
-            more = one.variance.times(len(triples) / len(some))
-            found["group", *group] = ErrorSource(more, one.weights)
         return found
 
     def heaped(self, functions: Sequence[RowFunction], *, together: bool) -> Floats:
@@ -475,34 +462,30 @@ class ModelError:
             for place, name in enumerate(columns)
         }
 
-    # --- groups of columns ------------------------------------------------------------------------
+    # --- pairs of columns -------------------------------------------------------------------------
 
     def _group(self, group: Group, added: WeightedRows, function: ValueOf) -> ErrorSource:
-        """Return the error from the interaction of a pair or triple of columns.
+        """Return the error from the interaction of a pair of columns.
 
-        It comes from the group's measured table, or from `missed` if there is none.
+        It comes from the pair's measured table, or from `missed` if there is none.
         """
         shares, model = self._means(group, added)
-        counts = model
-        if len(group) == PAIR:
-            shares, counts = self._with_unseen(group, shares, model, function)
+        shares, counts = self._with_unseen(group, shares, model, function)
         part = interaction(shares, counts)
         known = self.basis.finest(group)
-        scale = 1.0 if len(group) == PAIR else TRIPLE_SHARE**2
+        spread = ErrorVariance(0.0, self._inside_buckets(group, part, added))
         if known is None:
             missed = self.missed.variance(part, counts)
-            if len(group) == PAIR and self.ordered >= set(group):
+            if self.ordered >= set(group):
                 missed = max(missed, self.missed.rising(part, counts))
-            spread = ErrorVariance(0.0, scale * missed)
+            spread += ErrorVariance(0.0, missed)
         else:
             # The error of the coarse table, and the unmeasured differences inside its cells.
             weights = _summed(counts, known.cells)
             mean = _summed(part * counts, known.cells) / np.maximum(weights, 1e-12)
-            spread = self._fitted(mean, _summed(model, known.cells), known)
+            spread += self._fitted(mean, _summed(model, known.cells), known)
             inside = part - mean[np.ix_(*known.cells)]
-            spread += ErrorVariance(0.0, scale * self.missed.variance(inside, counts))
-        if len(group) == PAIR:
-            spread += ErrorVariance(0.0, self._inside_buckets(group, part, added))
+            spread += ErrorVariance(0.0, self.missed.variance(inside, counts))
         return ErrorSource(spread, part * np.sqrt(counts))
 
     def _with_unseen(
