@@ -166,7 +166,7 @@ class UnmeasuredError:
             for pair in zip(made["squared_errors"], made["squared_predictions"], strict=True)
         ][-len(multiway) :]
         earlier = map(basis.distance_from_independence, multiway[: len(multiway) - len(predicted)])
-        # Interactions were selected because no pair shows them: they are no guide to pairs.
+        # Interactions were selected because no pair shows them: they say nothing about pairs.
         last = [
             (table, squares)
             for table, squares in zip(multiway, [*earlier, *predicted], strict=True)
