@@ -70,7 +70,7 @@ def test_the_page_works_as_it_says(tmp_path: Path) -> None:
     said = tmp_path / "said"
     with said.open("w") as output:
         process = subprocess.Popen(
-            ["bash", "-eux", "page.sh"], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            ["bash", "-eu", "page.sh"], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             cwd=tmp_path, env=environment, start_new_session=True,
         )  # fmt: skip
         try:
