@@ -296,12 +296,14 @@ class LedgerState:
         self, asked: Budget, left: Budget, allowed: Budget, source: str = ""
     ) -> list[str]:
         """Return a sentence for each of epsilon and delta that exceeds what is left."""
-        amounts = (asked, left.or_nothing, allowed, self.spent.basic, self.reserved.basic)
+        own = self.cap  # basic composition may have only a part of it
+        amounts = (asked, left.or_nothing, allowed, own, self.spent.basic, self.reserved.basic)
         advice = "Request less, or ask the owner of the data to decide on a new budget."
         return [
-            f"{what} {ask} was requested, but {rest}{source} remains: the ledger's cap is {cap}, "
+            f"{what} {ask} was requested, but {rest}{source} remains: the ledger's cap is {whole}, "
+            f"{'' if cap == whole else f'of which basic composition has {cap}, '}"
             f"{used} is spent and {held} is reserved. {advice}"
-            for what, (ask, rest, cap, used, held) in (
+            for what, (ask, rest, cap, whole, used, held) in (
                 (name, [getattr(amount, name) for amount in amounts])
                 for name in ("epsilon", "delta")
             )
