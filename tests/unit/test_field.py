@@ -189,6 +189,17 @@ def test_possible_rows_have_the_marginals_although_they_are_rare_at_first() -> N
     assert not model.is_lost
 
 
+def test_noise_in_impossible_cells_is_not_fitted() -> None:
+    model = LogLinearModel([np.full(4, 0.25)] * 3, total=1000, n_particles=1000, seed=shifted(5))
+    model.exclude([((0, 2), np.arange(4)[:, None] <= np.arange(4))])
+    halves = np.array([0, 0, 1, 1])
+    counts = [np.full(8, 125.0), np.full(64, 15.0)]
+    coarse = model.add((0, 2), counts[0], 5.0, [np.arange(4), halves])
+    fine = model.add((0, 1, 2), counts[1], 5.0)
+    assert (coarse.counts == 0).tolist() == [False] * 4 + [True, False] * 2
+    assert (fine.counts.reshape(4, 4, 4)[3] > 0).tolist() == [[False] * 3 + [True]] * 4
+
+
 def test_rare_values_of_a_bijection_are_fitted() -> None:
     shares = np.array([0.9, *[0.1 / 49] * 49])
     field = LogLinearModel([shares, shares], total=50_000.0, n_particles=20_000, seed=shifted(4))

@@ -328,10 +328,8 @@ def _level(column: Categorical) -> int | None:
     """Return the finest level of a taxonomy with fewer than `MAX_VALUES` groups, or None."""
     if column.taxonomy is None:
         return None
-    for level in range(column.taxonomy.depth):
-        if len(set(column.taxonomy.level(level).values())) < MAX_VALUES:
-            return level
-    return None
+    sizes = [len({*column.taxonomy.level(at).values()}) for at in range(column.taxonomy.depth)]
+    return next((level for level, size in enumerate(sizes) if size < MAX_VALUES), None)
 
 
 def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:

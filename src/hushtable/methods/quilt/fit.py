@@ -193,18 +193,12 @@ def measure(
     """
     share = min(share, float(measurer.budget.left))
     parts = divided(share, [candidate.query.n_cells for candidate in candidates], power)
-    measured = [
-        measurer.measure(
-            step,
-            candidate.query.group,
-            part,
-            candidate.query.cells,
-            coarse=candidate.scored.coarse,
-        )
-        for candidate, part in zip(candidates, parts, strict=True)
-    ]
-    for candidate, table in zip(candidates, measured, strict=True):
-        query, std = candidate.query, table.noise.std
+    measured = []
+    for candidate, part in zip(candidates, parts, strict=True):
+        query, coarse = candidate.query, candidate.scored.coarse
+        table = measurer.measure(step, query.group, part, query.cells, coarse=coarse)
+        measured.append(table)
+        std = table.noise.std
         is_new = not any(old.is_of(query.group, query.maps) for old in state.model.tables)
         factors = state.model.add(query.group, table.counts, std, query.maps)
         if is_new:
@@ -422,14 +416,18 @@ def fit_adaptive(
     """Select and measure the tables that the model fits worst, until the budget is spent."""
     model, budget = state.model, measurer.budget
     pace = _RoundBudget.planned(stages, float(budget.left))
-    groups, until = list(groups), _pairs_until(stages) * float(budget.left)
+    groups = list(groups)
+    # About a third of the budget is reserved for triples, or that of the last round if it is more.
+    until = max(0.35, 1.05 / stages.n_rounds) * float(budget.left)  # .05 for remainders of rounding
     searched = False
     while (left := float(budget.left)) > _LEAST_SHARE:
         if left <= until and not searched:
             searched = True
             find_interactions(measurer, state, pace)
             continue
-        offered = _pairs_first(groups) if left > until else groups
+        # While there are pairs, leave out triples: a triple would displace the pairs in it.
+        pairs = [group for group in groups if len(group) == 2 and left > until]
+        offered = pairs or groups
         k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
         of_choice = pace.of_choice(each)
         std = budget.count_noise(as_share(each) - of_choice).std
@@ -512,29 +510,18 @@ def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBu
             return
 
 
-def _pairs_until(stages: Schedule) -> float:
-    """Return the share of the rounds' budget reserved for triples.
-
-    It is about a third, or that of the last round if this is more.
-    """
-    return max(0.35, 1.05 / stages.n_rounds)  # slightly more, for remainders of rounding
-
-
-def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
-    """Leave out triples while there are pairs: a triple would displace the pairs in it."""
-    return [group for group in groups if len(group) == 2] or groups
-
-
 def _in_vain(
     candidates: Sequence[Candidate], after: Sequence[Floats], std: float
 ) -> list[Candidate]:
     """Return the tables that moved the model by no more than the cost of their noise."""
-    found = []
-    for candidate, table in zip(candidates, after, strict=True):
-        now = candidate.query.added_up(table)
-        if float(np.abs(now - candidate.expected).sum()) <= noise_cost(now, std):
-            found.append(candidate)
-    return found
+    now = [
+        candidate.query.added_up(table) for candidate, table in zip(candidates, after, strict=True)
+    ]
+    return [
+        candidate
+        for candidate, counts in zip(candidates, now, strict=True)
+        if float(np.abs(counts - candidate.expected).sum()) <= noise_cost(counts, std)
+    ]
 
 
 AFTER_WAVES = 16

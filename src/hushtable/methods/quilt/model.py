@@ -54,10 +54,6 @@ FINE_LIMIT = 16.0
 """Bound on the absolute log-factor of a group of columns, summed over its tables."""
 
 
-def _no_index() -> Index:
-    return np.empty(0, np.uint16)
-
-
 @dataclass
 class FactorTable:
     """A noisy table and its log-factors; cells are in C order."""
@@ -72,7 +68,8 @@ class FactorTable:
     goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
     from_prior: bool = False  # whether it is a prior's table, with `std` from its prior variance
     is_left_out: bool = False  # whether the model ignores it, because a fit to all tables failed
-    cells: Index = field(default_factory=_no_index)  # the cell of each particle
+    # The cell of each particle.
+    cells: Index = field(default_factory=lambda: np.empty(0, np.uint16))
     codes: Index | None = None  # with `lines`: the combination of codes of each particle
 
     @property
@@ -289,12 +286,14 @@ class LogLinearModel:
         `std` is one number, or one per cell. If the table is coarser than the codes, `maps` gives
         the cell of each code for each column.
         """
-        y = np.asarray(counts, np.float64).ravel()
+        y = np.array(counts, np.float64).ravel()
         std = np.broadcast_to(np.asarray(std, np.float64), y.shape).copy()
         maps = tuple(maps) or tuple(np.arange(self.sizes[column]) for column in group)
         n_cells = math.prod(int(places.max()) + 1 for places in maps)
         if len(y) != n_cells or n_cells > MAX_TABLE_CELLS:
             raise ValueError(f"{len(y)} counts for {n_cells} cells; at most {MAX_TABLE_CELLS}")
+        if self.possible:
+            y[~self._may_have_rows(group, maps)] = 0.0  # else noise there would ask for particles
         for table in self.tables:
             if table.is_of(group, maps):
                 table.add(y, std)
@@ -323,6 +322,17 @@ class LogLinearModel:
                     self.weights *= change[codes]
             self.refresh()
             self.fit()
+
+    def _may_have_rows(self, group: Group, maps: Sequence[Integers]) -> Bools:
+        """Return which cells of a table the rules allow."""
+        found = np.ones([self.sizes[column] for column in group], bool)
+        for of_rule, possible in self.possible:
+            if {*of_rule} <= {*group}:
+                found &= possible.reshape([self.sizes[c] if c in of_rule else 1 for c in group])
+        sizes = [int(places.max()) + 1 for places in maps]
+        cells = np.zeros(sizes, bool)
+        cells[tuple(m[at] for m, at in zip(maps, np.nonzero(found), strict=True))] = True
+        return cells.ravel()
 
     def add_prior(self, group: Group, counts: Floats, std: Floats) -> None:
         """Add a prior's table over all codes, or update its standard deviations."""
@@ -783,8 +793,7 @@ class LogLinearModel:
 
         If two columns determine each other, updates of one of them hardly change it. The maximal
         correlation of their table (its second singular value, Rényi) measures how slow this is.
-        Pairs cost more than columns, so only the strongest are drawn jointly, at most half as many
-        as there are columns.
+        Pairs cost more than columns, so each column is in at most one, the strongest first.
         """
         coupled = []
         for group, theta in self._log_factors().items():
@@ -795,10 +804,13 @@ class LogLinearModel:
             correlation = _maximal_correlation(joint)
             if correlation > JOINT_CORRELATION:
                 coupled.append((correlation, i, j))
-        strongest = sorted(coupled, reverse=True)[: max(1, len(self.sizes) // 2)]
         alone = len(self.sizes)
-        sites = [(column, alone) for column in range(alone)]
-        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.uint64)
+        sites, taken = [(column, alone) for column in range(alone)], set[int]()
+        for _, i, j in sorted(coupled, reverse=True):
+            if not taken & {i, j}:
+                sites.append((i, j))
+                taken |= {i, j}
+        return np.array(sites, np.uint64)
 
 
 def _positive(marginal: Floats) -> Floats:

@@ -69,6 +69,7 @@ from numpy.typing import NDArray
 
 from hushtable.methods.quilt.budget import BudgetShares, NoisyTable
 from hushtable.methods.quilt.fit import FitState
+from hushtable.methods.quilt.particles import Group
 from hushtable.schema.codes import numbers
 
 AxisCells = Sequence[NDArray[np.int64] | None]
@@ -207,9 +208,7 @@ def warnings_of(state: FitState, rows: str = "data") -> list[str]:
     names = [column.counted.values.name for column in state.columns]
     kept = [table for table in state.model.tables if not table.is_left_out]
     if len(kept) < len(state.model.tables) and not state.model.is_lost:
-        pairs = [
-            " x ".join(names[c] for c in table.group) for table in kept if len(table.group) > 1
-        ]
+        pairs = _named(state, [table.group for table in kept if len(table.group) > 1])
         follow = f"a spanning forest of pairs ({', '.join(pairs)})" if pairs else "no pair"
         return [
             f"The model could not be fitted to all noisy tables. `{rows}` follows the one-way "
@@ -247,12 +246,14 @@ def _described(
     }
 
 
-def _notes(state: FitState, budget: BudgetShares, n_rows: int) -> list[str]:
+def _named(state: FitState, groups: Sequence[Group]) -> list[str]:
+    """Return the names of groups of columns."""
     names = [column.counted.values.name for column in state.columns]
-    groups = [
-        " x ".join(names[column] for column in table.group)
-        for table in (measurement.table for measurement in state.measurements)
-    ]
+    return [" x ".join(names[column] for column in group) for group in groups]
+
+
+def _notes(state: FitState, budget: BudgetShares, n_rows: int) -> list[str]:
+    groups = _named(state, [measurement.query.group for measurement in state.measurements])
     notes = [
         "`data` contains synthetic rows; no row describes a real person. `measured` contains the "
         "noisy tables behind them. Their counts are unbiased and may be negative; "
@@ -281,10 +282,7 @@ def _notes(state: FitState, budget: BudgetShares, n_rows: int) -> list[str]:
         notes.append(f"Each row of `data` represents {state.total / n_rows:.3g} original rows.")
     shares = ", ".join(f"{step} {float(share):.3f}" for step, share in budget.spent.items())
     notes.append(f"Shares of the budget spent: {shares}.")
-    bad = [
-        " x ".join(names[column] for column in table.group) for table in state.model.unconverged()
-    ]
-    if bad:
+    if bad := _named(state, [table.group for table in state.model.unconverged()]):
         notes.append(
             f"The fit did not converge for {', '.join(bad)}: the rows follow these tables less "
             "closely than they could. The noisy tables themselves are not affected."
