@@ -26,7 +26,6 @@ import json
 import os
 import re
 import time
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -76,18 +75,6 @@ INDUSTRIES = re.findall(
 )
 """The 269 industry codes in NIST's schemas of the excerpts."""
 
-SECTORS = [
-    *(170, 370, 570, 770, 1070, 4070, 4670, 6070, 6470, 6870, 7270, 7860, 7970, 8370, 8561, 8770),
-    *(9370, 9670, 9920),
-]
-"""First industry code of each category of INDP_CAT, from Census Bureau's list of industries."""
-
-CODES = {
-    str(category): [code for code in INDUSTRIES if bisect_right(SECTORS, int(code)) == category + 1]
-    for category in range(len(SECTORS))
-}
-"""Industry codes of each category."""
-
 QUANTILES = {"AGEP": 20, "PINCP": 19, "POVPIP": 19, "WGTP": 20, "PWGTP": 20}
 """Columns that count in quantiles of the private table, and the number of these."""
 
@@ -104,11 +91,8 @@ RULES = (
     "AGEP < 15 OR PINCP_DECILE <> 'N'",
     "AGEP >= 15 OR INDP = 'N'",
     "AGEP >= 15 OR INDP_CAT = 'N'",
+    "INDP <> 'N' OR INDP_CAT = 'N'",
     "INDP = 'N' OR INDP_CAT <> 'N'",
-    *(
-        f"INDP_CAT <> '{category}' OR INDP IN ({str(codes)[1:-1]})"
-        for category, codes in CODES.items()
-    ),
     "AGEP >= 3 OR EDU = 'N'",
     "AGEP < 3 OR EDU <> 'N'",
     "AGEP >= 15 OR EDU IN ('N', '1', '2', '3', '4', '5', '6', '7', '8', '9')",
@@ -145,8 +129,6 @@ def schema_of(dictionary: dict[str, Any], columns: Sequence[str], *, rules: bool
         values = dictionary[name].get("values") or dict.fromkeys(["N", *INDUSTRIES])
         if name not in BOUNDS and "min" not in values:
             described[name] = {"type": "categorical", "values": list(values)}
-            if name == "INDP":
-                described[name]["taxonomy"] = {"any": {"N": ["N"]} | CODES}
             continue
         low, high = BOUNDS.get(name) or (values["min"], values["max"])
         step = STEPS.get(name)
