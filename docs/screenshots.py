@@ -32,7 +32,7 @@ VIEWS: dict[str, dict[str, Any]] = {
     "": {}, "-dark": {"dark": True}, "-narrow": {"width": 400},
     "-zoomed": {"width": 640},  # what 200 % leaves of a window of 1280
 }  # fmt: skip
-WAITING = (words.COUNTING, words.CHECKING)  # a page that is not whole yet says so
+WAITING = ("Computing …", words.CHECKING)  # a page that is not whole yet says so
 _COLORS = 96  # of a small picture
 
 
@@ -54,7 +54,9 @@ class Workbench:
             field = json.dumps(f'{selector} [name="{name}"]')
             self.browser.value(f"document.querySelector({field}).value = {json.dumps(value)}")
         self.browser.events.clear()
-        self.browser.value(f"document.querySelector({json.dumps(selector + ' button')}).click()")
+        self.browser.value(
+            f"document.querySelector({json.dumps(selector + ' button:not([type=button])')}).click()"
+        )
         self.browser.wait_for_load()
 
     def see_progress(self) -> None:
@@ -113,6 +115,7 @@ def main(folder: Path | None) -> None:
                 return
             for suffix, view in views.items():
                 address = where if where.startswith("http") else bench.root + where
+                address = address.replace("#", f"?{name}{suffix}#")  # another page, so it loads
                 browser.open(address, **view)
                 look_through(browser)
                 until = time.monotonic() + PATIENCE
@@ -124,11 +127,10 @@ def main(folder: Path | None) -> None:
                 if folder is not None:
                     browser.screenshot(folder / f"{name}{suffix}.png")
                     continue
-                if name == "analyst":
-                    browser.value("document.getElementById('ask').scrollIntoView()")
                 browser.screenshot(IMAGES / f"{name}.png", whole=False)
                 end = browser.value(
-                    "document.querySelector('footer').getBoundingClientRect().bottom"
+                    "document.querySelector('footer, section:last-of-type')"
+                    ".getBoundingClientRect().bottom"
                 )
                 make_small(IMAGES / f"{name}.png", round(end) + 24)
             if folder is not None:
@@ -153,7 +155,7 @@ def main(folder: Path | None) -> None:
             while browser.value("document.querySelectorAll('form.confirm').length"):
                 browser.value(
                     "document.querySelectorAll('form.confirm')[0]"
-                    ".querySelectorAll('[name=part]').forEach(box => { box.checked = true; })"
+                    ".querySelectorAll('[name=column]').forEach(box => { box.checked = true; })"
                 )
                 bench.submit("form.confirm", reason="the public questionnaire of 2025")
             shoot("schema-confirmed", "/p/visits/schema")
@@ -179,7 +181,7 @@ def main(folder: Path | None) -> None:
             bench.finish_job()
             shoot("ledger", "/p/visits/ledger")
             shoot("report", "/p/visits/report")
-            shoot("look", "/p/visits/releases/visits-1/look/?figure=mean&of=age&by=diagnosis")
+            shoot("look", "/p/visits/releases/visits-1/look/#kind=mean&of=age&by=diagnosis")
             shoot("overview", "/p/visits/")
             shoot("refused", "/p/nowhere/")
             analyst = subprocess.Popen(
@@ -189,8 +191,8 @@ def main(folder: Path | None) -> None:
             )  # fmt: skip
             try:
                 page = address_of(analyst)
-                shoot("analyst", f"{page}?from:age=40&in:sex=F&by=diagnosis")
-                shoot("analyst-cross", f"{page}?by=diagnosis&by=sex")
+                shoot("analyst", f"{page}#in=sex:0&by=diagnosis")
+                shoot("analyst-cross", f"{page}#by=diagnosis&by=sex")
             finally:
                 analyst.terminate()
                 analyst.wait()
