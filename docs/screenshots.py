@@ -129,7 +129,7 @@ def main(folder: Path | None) -> None:
                     continue
                 browser.screenshot(IMAGES / f"{name}.png", whole=False)
                 end = browser.value(
-                    "document.querySelector('footer, section:last-of-type')"
+                    "(document.querySelector('footer') || document.body)"
                     ".getBoundingClientRect().bottom"
                 )
                 make_small(IMAGES / f"{name}.png", round(end) + 24)
