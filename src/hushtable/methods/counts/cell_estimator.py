@@ -371,7 +371,13 @@ class CellEstimator(CellsEstimator):
         """Estimate sums over rows; suppressed rows are modeled, see `hidden_rows`."""
         cells = self.cells
         inside = np.stack([cells.means(function) for function in functions])
-        model = cells.inside(functions, self.counts, together=together)
+        rows = self.hidden_rows
+        if rows is None:
+            model = cells.inside(functions, self.counts, together=together)
+        else:  # rows of all cells that a condition splits may satisfy it, or none
+            there = rows.expected + np.bincount(self._places, self.counts, self.domain.size)
+            everywhere = replace(cells, codes=self._all_codes)
+            model = everywhere.inside(functions, there, together=together)
         notes = [CUT_NOTE] if model.any() else []
         if self._n_hidden == 0:
             privacy = self.noise.variance * products(inside, together=together)
@@ -481,6 +487,12 @@ class CellEstimator(CellsEstimator):
         grid = self.domain.grid()
         return {name: grid[:, i] for i, name in enumerate(self.domain.names)}
 
+    @property
+    def _places(self) -> Integers:
+        """Indices of the published cells among all cells."""
+        names = self.domain.names
+        return np.ravel_multi_index(tuple(self.codes[n] for n in names), self.domain.shape)
+
     @cached_property
     def hidden_rows(self) -> HiddenRows | None:
         """Model of the positions of suppressed rows.
@@ -491,9 +503,8 @@ class CellEstimator(CellsEstimator):
         if self.total is None or self._n_hidden == 0 or not fits:
             return None
         shape = self.domain.shape
-        places = np.ravel_multi_index(tuple(self.codes[n] for n in self.domain.names), shape)
         counts, hidden = np.zeros(self.domain.size), np.ones(self.domain.size, np.bool_)
-        counts[places], hidden[places] = self.counts, False
+        counts[self._places], hidden[self._places] = self.counts, False
         return hidden_rows(
             counts.reshape(shape), hidden.reshape(shape), self._n_suppressed(), self.suppressed
         )
