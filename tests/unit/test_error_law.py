@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from hushtable.methods.count_error import gaussian_error
 from hushtable.privacy.noise.distributions import laplace_mass
 from hushtable.query.answers import cell_sums
 from hushtable.query.answers.cell_sums import ErrorLaw
@@ -27,3 +30,19 @@ def test_sums_of_many_terms_use_their_moments(
     exact = LAWS[name].quantiles(n, 0.95)
     assert exact[0] - 1 <= told[0] <= exact[0]
     assert exact[1] <= told[1] <= exact[1] + 1
+
+
+@pytest.mark.parametrize(("variance", "n_counts"), [(2, 1), (25, 1), (25, 4), (900, 2)])
+def test_the_forecast_of_gaussian_noise_covers_95_percent_and_hardly_more(
+    variance: int, n_counts: int
+) -> None:
+    """Compared with the exact distribution of the sum."""
+    masses = np.exp(-(FAR.astype(float) ** 2) / (2 * variance))
+    law = masses / masses.sum()
+    total = law
+    for _ in range(n_counts - 1):
+        total = np.convolve(total, law)
+    distance = np.abs(np.arange(len(total)) - len(total) // 2)
+    half = gaussian_error(Fraction(variance), n_counts, "").half_width
+    assert total[distance <= half].sum() >= 0.95
+    assert total[distance <= half - 1.5].sum() < 0.95
