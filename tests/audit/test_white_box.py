@@ -11,7 +11,7 @@ import pytest
 
 from hushtable.audit.cases import copies, made_schema, whole
 from hushtable.audit.inputs import Pair, TableInput
-from hushtable.audit.recorder import observer_of
+from hushtable.audit.recorder import LuckyNoise, observer_of
 from hushtable.audit.reference_costs import ReferenceCost, delta_of, reference_cost
 from hushtable.audit.subject import Clock, Prepared, Subject
 from hushtable.audit.white_box import Watched, WhiteBox, faults_of_count_mechanism
@@ -28,6 +28,7 @@ from hushtable.privacy.mechanisms.private_choice import SealedScores, TopChoices
 from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise
+from hushtable.privacy.noise.sparse_subset import is_below
 from hushtable.privacy.unit import Unit
 
 SCHEMA = made_schema({"x": whole(3)})
@@ -267,3 +268,16 @@ def test_probabilities_of_counts_keep_their_promise(kind: Any) -> None:
         Claimed(Fraction(9, 10), Fraction(1, 100)),
     ):
         assert list(faults_of_count_mechanism(claimed, range(40)))  # type: ignore[arg-type]
+
+
+def test_unlikely_random_bits_do_not_keep_a_sampler_busy() -> None:
+    """Each unlikely Boolean doubles the digits of a probability; an audit of alpha-beta hung."""
+    asked = []
+
+    def two_thirds(bits: int) -> tuple[Fraction, Fraction]:
+        asked.append(bits)
+        assert bits < 10**6
+        return Fraction(2 ** (bits + 1) // 3, 2**bits), Fraction(2 ** (bits + 1) // 3 + 1, 2**bits)
+
+    is_below(LuckyNoise(1, coin=0), two_thirds, *two_thirds(90), 90)
+    assert len(asked) > 5  # the random bits were unlikely

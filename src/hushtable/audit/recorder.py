@@ -42,6 +42,9 @@ N_UNLIKELY = 100
 """Number of requests with unlikely random bits. It is limited because some samplers repeat until
 they get other ones."""
 
+FEW_UNLIKELY = 20
+"""Number of requests after which no Boolean is unlikely: each makes a sampler double its digits."""
+
 
 @dataclass(frozen=True)
 class RecordedDraw:
@@ -77,9 +80,9 @@ class LuckyNoise(SeededNoise):
         """
         return LuckyNoise(seed, coin=self._coin)
 
-    def _is_unlikely(self) -> bool:
+    def _is_unlikely(self, most: int = N_UNLIKELY) -> bool:
         self._n_unlikely += 1
-        return self._n_unlikely <= N_UNLIKELY
+        return self._n_unlikely <= most
 
     def _words(self, n: int) -> Words:
         words = super()._words(n)
@@ -97,7 +100,7 @@ class LuckyNoise(SeededNoise):
     def bernoulli(self, p: Fraction, *, size: int) -> Bools:
         """Draw booleans, all of them the less likely one if `coin` is set."""
         drawn = super().bernoulli(p, size=size)
-        if self._coin is not None and 0 < p < 1 and self._is_unlikely():
+        if self._coin is not None and 0 < p < 1 and self._is_unlikely(FEW_UNLIKELY):
             drawn[:] = p < Fraction(1, 2)
         return drawn
 

@@ -79,8 +79,7 @@ def shapes(schema: Schema) -> dict[str, Rows]:
 
 def _grid(schema: Schema) -> list[Row]:
     """Return the first cells of a domain, the last column varying fastest."""
-    sizes = schema.domain.shape
-    cells = itertools.product(*(range(size) for size in sizes))
+    cells = itertools.product(*map(range, schema.domain.shape))
     return [tuple(cell) for cell in itertools.islice(cells, MOST_ROWS)]
 
 
