@@ -386,6 +386,11 @@ FAULTS: dict[str, tuple[pa.Array, dict[str, Any]]] = {
         pa.array([2**53, 2**53 + 1]),
         {"type": "integer", "low": 0, "high": 9, "special": {2**53 + 1: "far"}},
     ),
+    # DuckDB wrote .1 for a decimal without digits before the point.
+    "shares": (
+        pa.array([Decimal("0.1"), Decimal("-0.1"), Decimal("0.0")], pa.decimal128(1, 1)),
+        {"type": "categorical", "values": ["0.1", "-0.1", "0.0"], "missing": "category"},
+    ),
     "long decimals": (
         array_of([2**53, 2**53 + 1], pa.decimal256(50, 0)),
         {"type": "integer", "low": 2**53, "high": 2**53 + 2, "outside": "clip"},

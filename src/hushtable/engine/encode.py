@@ -264,6 +264,8 @@ def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
         return ibis.cases(*branches, else_=raw.cast("string"))
     if kind.is_boolean():
         return ibis.cases((raw, "true"), (~raw, "false"))  # neither: NULL
+    if kind.is_decimal():  # without digits before the point, DuckDB writes .5
+        return raw.cast("string").replace("-.", "-0.").re_replace("^[.]", "0.")
     return raw.cast("string")
 
 
