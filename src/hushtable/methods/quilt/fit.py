@@ -459,6 +459,7 @@ _INTERACTION_TABLES = 2.0
 """Budget of an interaction, in that of a table of the rounds."""
 
 _N_AT_ONCE = 3  # interactions selected between two fits
+_MAX_COUNTED = 10_000  # groups counted in all searches together, which bounds their time
 
 
 def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBudget) -> None:
@@ -478,9 +479,10 @@ def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBu
     of_choice = pace.of_choice(each)
     table = each - float(of_choice)
     std = budget.count_noise(as_share(table)).std
-    while (n_left := int((float(budget.left) - least) / each * (1 + 1e-6))) > 0:
+    for _ in range(max(_MAX_COUNTED // len(found.groups), 1)):
+        n_left = int((float(budget.left) - least) / each * (1 + 1e-6))
         candidates = found.candidates(model.rows, model.weights, model.total, std)
-        if not candidates:
+        if not candidates or not n_left:
             return
         n_at_once = min(_N_AT_ONCE, n_left)
         scored = [candidate.scored for candidate in candidates]
