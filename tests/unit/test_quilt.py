@@ -511,7 +511,7 @@ def test_a_larger_budget_loses_no_interaction(n_causes: int) -> None:
 
 def test_a_weak_product_of_numbers_is_kept() -> None:
     # The product explains 4% of the variance. In 8 cells it stands out, in 64 noise hides it:
-    # rows then kept a fifth of its coefficient. Five releases kept 0.88 to 1.05.
+    # rows then kept a fifth of its coefficient.
     draw = np.random.default_rng(shifted(14))
     x, z, rest = draw.normal(size=(3, 40_000))
     named = {"x": x, "z": z, "y": (x + z + x * z) / 5 + rest}
