@@ -118,7 +118,9 @@ class Table:
     def counts(self, columns: Any, *, recode: Any = None) -> OccupiedCells:
         places = [list(self.schema.attributes).index(name) for name in columns]
         codes, counts = np.unique(self.codes[:, places], axis=0, return_counts=True)
-        return OccupiedCells(Domain(dict.fromkeys(columns, 1)), codes, counts)
+        sizes = (codes.max(axis=0, initial=0) + 1).tolist()
+        domain = Domain(dict(zip(columns, sizes, strict=True)))
+        return OccupiedCells(domain, domain.pack(codes), counts)
 
 
 def boxes(table: Table, rng: np.random.Generator, band: tuple[int, int], n: int) -> Iterator[Any]:

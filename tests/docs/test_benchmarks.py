@@ -15,7 +15,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "hushtable"
 def source() -> str:
     """Return the source, with texts that go on in the next line joined."""
     files = [path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))]
-    return re.sub(r'"\s*\n\s*[a-z]?"', "", "\n".join(files))
+    texts = [path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("texts.yaml"))]
+    return re.sub(r'"\s*\n\s*[a-z]?"', "", "\n".join(files)) + re.sub(r"\s+", " ", " ".join(texts))
 
 
 @pytest.mark.parametrize(
