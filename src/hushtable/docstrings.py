@@ -11,7 +11,7 @@ _HEADING = re.compile(r"^\w+\n-+$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : ([^\n]*))?\n((?:[ ]{4}[^\n]*\n?)+)", re.MULTILINE)
 
 
-class Entry(NamedTuple):
+class DocstringEntry(NamedTuple):
     """Description of one parameter."""
 
     kind: str  # the text after the colon; may be empty
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
         return sentence[0] if sentence else said
 
 
-def entries(doc: str | None) -> dict[str, Entry]:
+def entries(doc: str | None) -> dict[str, DocstringEntry]:
     r"""Return the entries of the "Parameters" section of a docstring by name.
 
     Examples
@@ -36,7 +36,7 @@ def entries(doc: str | None) -> dict[str, Entry]:
     """
     section = _SECTION.search(cleandoc(doc or "") + "\n")
     return {
-        name.strip(): Entry(kind, " ".join(text.split()))
+        name.strip(): DocstringEntry(kind, " ".join(text.split()))
         for names, kind, text in _ENTRY.findall(section[1] if section else "")
         for name in names.split(",")
     }

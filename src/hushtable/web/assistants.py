@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
-
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from typing import TYPE_CHECKING, Any
 
 from hushtable.errors import HushtableError
 from hushtable.release.release import Release
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
 
 _INSTRUCTIONS = """Query tables about people that were published under a privacy guarantee.
 Call list_releases and describe first. A condition is a SQL WHERE clause over the columns, such as
@@ -25,6 +25,9 @@ interval is possible."""
 
 def make_server(releases: Mapping[str, Release]) -> MCPServer[Any]:
     """Return a server with tools that query releases by name."""
+    from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - an extra
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415
+
     server: MCPServer[Any] = MCPServer("hushtable", instructions=_INSTRUCTIONS)
     one_at_a_time = threading.Lock()  # estimators are not thread-safe
 

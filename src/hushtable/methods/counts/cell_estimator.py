@@ -265,7 +265,7 @@ MAX_ENUMERATED = 2_000_000  # largest domain whose cells are enumerated
 MAX_SPREAD = 100_000  # largest domain for the model of suppressed rows
 
 _VAST = 10.0
-"""Upper ends of more than so many times all published rows are given as unbounded."""
+"""Upper ends of more than so many times all published rows, or 1,000, are given as unbounded."""
 
 _SURELY_PUBLISHED = 1 - 1e-6
 
@@ -530,7 +530,7 @@ class CellEstimator(CellsEstimator):
             answer, note = self._likely(predicate, shares, sure)
             notes.append(note)
             if self.total is None:
-                is_vast = answer.high > _VAST * max(1.0, float(self.counts.sum()))
+                is_vast = answer.high > _VAST * max(1000.0, float(self.counts.sum()))
                 answer = replace(answer, high=math.inf if is_vast else answer.high)
                 known = "there is no upper end" if is_vast else "the upper end is high"
                 notes.append(
